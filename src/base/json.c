@@ -1,0 +1,142 @@
+/* json: what every folder needs on top of jansson. */
+#include "base/base_private.h"
+
+/* True when brackets outside of strings nest deeper than JSON_DEPTH_MAX. jansson's own limit is
+ * made for a larger stack than a fiber has. Malformed text may give any answer; the parser
+ * refuses it then. */
+static bool too_deep(struct str text)
+{
+    size_t depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+        if (in_string) {
+            if (c == '\\') {
+                i++;
+            } else if (c == '"') {
+                in_string = false;
+            }
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '[' || c == '{') {
+            if (++depth > JSON_DEPTH_MAX) {
+                return true;
+            }
+        } else if ((c == ']' || c == '}') && depth > 0) {
+            depth--;
+        }
+    }
+    return false;
+}
+
+json_t *json_parse(struct str text, struct error *err)
+{
+    if (text.n == 0) {
+        err_set(err, ERR_INVALID, "invalid JSON: the text is empty");
+        return NULL;
+    }
+    if (too_deep(text)) {
+        err_set(err, ERR_INVALID, "invalid JSON: nested deeper than %d levels", JSON_DEPTH_MAX);
+        return NULL;
+    }
+    json_error_t why = {.line = -1};
+    json_t *j = json_loadb(text.p, text.n, JSON_DECODE_ANY, &why);
+    if (j) {
+        return j;
+    }
+    if (why.text[0] == '\0' || json_error_code(&why) == json_error_out_of_memory) {
+        err_set(err, ERR_NOMEM, "out of memory while reading JSON");
+    } else {
+        err_set(err, ERR_INVALID, "invalid JSON: %s (line %d, column %d)", why.text, why.line,
+                why.column);
+    }
+    return NULL;
+}
+
+static int put_chunk(const char *p, size_t n, void *arg)
+{
+    return buf_add(arg, p, n) ? 0 : -1;
+}
+
+bool json_put(struct buf *b, const json_t *j)
+{
+    if (!j || json_dump_callback(j, put_chunk, b, JSON_COMPACT | JSON_ENCODE_ANY) != 0) {
+        b->failed = true; /* half a value may be in the buffer */
+        return false;
+    }
+    return true;
+}
+
+struct str json_text(struct arena *a, const json_t *j)
+{
+    auto_buf b = BUF(SIZE_MAX);
+    return json_put(&b, j) ? str_dup(a, buf_view(&b)) : STR_NONE;
+}
+
+const char *json_z(const json_t *obj, const char *key)
+{
+    return json_string_value(json_object_get(obj, key));
+}
+
+const char *json_z_or(const json_t *obj, const char *key, const char *fallback)
+{
+    const char *z = json_z(obj, key);
+    return z ? z : fallback;
+}
+
+struct str json_sv(const json_t *j)
+{
+    return json_is_string(j) ? str_n(json_string_value(j), json_string_length(j)) : STR_NONE;
+}
+
+struct str json_s(const json_t *obj, const char *key)
+{
+    return json_sv(json_object_get(obj, key));
+}
+
+int64_t json_i_or(const json_t *obj, const char *key, int64_t fallback)
+{
+    const json_t *j = json_object_get(obj, key);
+    return json_is_integer(j) ? (int64_t)json_integer_value(j) : fallback;
+}
+
+double json_f_or(const json_t *obj, const char *key, double fallback)
+{
+    const json_t *j = json_object_get(obj, key);
+    return json_is_number(j) ? json_number_value(j) : fallback;
+}
+
+bool json_b_or(const json_t *obj, const char *key, bool fallback)
+{
+    const json_t *j = json_object_get(obj, key);
+    return json_is_boolean(j) ? json_is_true(j) : fallback;
+}
+
+json_t *json_at(const json_t *obj, const char *dotted)
+{
+    struct str rest = str_c(dotted), step;
+    json_t *at = NULL;
+    while (str_split(&rest, '.', &step)) {
+        at = json_object_getn(obj, step.p, step.n);
+        if (!at) {
+            return NULL;
+        }
+        obj = at;
+    }
+    return at;
+}
+
+json_t *json_strn(struct str s)
+{
+    if (utf8_valid(s)) {
+        return json_stringn_nocheck(s.p ? s.p : "", s.n);
+    }
+    auto_arena a = arena_new(SIZE_MAX);
+    struct str clean = a ? utf8_clean(a, s) : STR_NONE;
+    return clean.p ? json_stringn_nocheck(clean.p, clean.n) : NULL;
+}
+
+bool json_set(json_t *obj, const char *key, json_t *value_stolen)
+{
+    return json_object_set_new(obj, key, value_stolen) == 0;
+}
