@@ -82,8 +82,9 @@ long mem_live(void);
 /* Routes jansson through mem_*; called once first thing in main and in each test. */
 void base_init(void);
 
-/* clang-format off: it takes the name for the C++ operator and would tear the definition apart */
-#define new (type) ((type *)mem_alloc(sizeof(type)))
+/* Unformatted: the formatter takes the name for the C++ operator and tears the definition apart. */
+/* clang-format off */
+#define new(type) ((type *)mem_alloc(sizeof(type)))
 /* clang-format on */
 
 /* Hands over: returns *p and leaves NULL behind, so that an auto_ variable releases nothing. */
@@ -187,7 +188,7 @@ struct str buf_view(const struct buf *b); /* valid until the next append */
 const char *buf_cstr(struct buf *b);      /* NUL-terminated view; "" when failed */
 #define auto_buf __attribute__((cleanup(buf_free))) struct buf
 
-/* ---- list: intrusive, doubly linked, circular -----------------------------------------------------
+/* ---- list: intrusive, doubly linked, circular ----------------------------------------------------
  * A node that is not linked points to itself or is zero. */
 struct list {
     struct list *next, *prev;
