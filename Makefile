@@ -12,6 +12,7 @@ JOBS ?= $(shell nproc)
 RUNS ?= 10000000
 export BUILD JOBS
 
+.NOTPARALLEL:
 .PHONY: all run test unit bench fuzz lint asan coverage clean format packages panel binary
 
 all: binary
@@ -24,15 +25,16 @@ panel:
 
 binary:
 	@scripts/configure.sh $(BUILD)
-	@ninja -C $(BUILD) -j $(JOBS)
+	@ninja -C $(BUILD) -j $(JOBS) parley
 
 run: packages panel binary
 	@exec $(BUILD)/parley serve --data ./data
 
-test: packages
-	@scripts/run_tests.sh
+test:
+	@scripts/run_tests.sh $(STAGES)
 
-unit: binary
+unit:
+	@scripts/configure.sh $(BUILD)
 	@meson test -C $(BUILD) --print-errorlogs --num-processes $(JOBS)
 
 lint:

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# `make test`: every check and test, in stages; the last line is their sum. Ends with 1 if anything failed or nothing ran.
+#   run_tests.sh [stage ...]      stages: panel build lint unit asan web e2e sqlite postgresql fuzz browser
+. "$(dirname "$0")/common.sh"
+
+DUE=(accounts apikeys system isolation bots pipelines monitoring models http_bot websocket_chat embed delivery)
+stages=("$@")
+[ ${#stages[@]} -gt 0 ] || stages=(panel build lint unit asan web e2e sqlite postgresql fuzz browser)
+results=$PWD/$BUILD/test-results
+rm -rf "$results"
+mkdir -p "$results"
+passed=0 failed=0 skipped=0 broken=''
+summary=()
+export CI=${CI:-}
+
+# stage NAME COMMAND...: runs it and reads its counts from $results/NAME.counts ("P F S").
+# A stage that ends badly without a counted failure is one failure.
+stage() {
+    local name=$1 status=0 began=$SECONDS p=0 f=0 s=0
+    shift
+    say "$name"
+    "$@" </dev/null || status=$?
+    [ ! -s "$results/$name.counts" ] || read -r p f s <"$results/$name.counts"
+    if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then
+        f=1
+    fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    summary+=("$(printf '%-12s %5d passed %4d failed %4d skipped %5d s' "$name" "$p" "$f" "$s" $((SECONDS - began)))")
+    printf '%s\n' "${summary[-1]}"
+    [ "$f" -eq 0 ]
+}
+
+limited() { timeout --kill-after=30 "$@"; }
+
+# Sums of a JUnit file, as pytest writes it.
+count_junit() {
+    [ -f "$1" ] || { echo "0 1 0"; return; }
+    awk 'match($0, /<testsuite [^>]*>/) {
+        head = substr($0, RSTART, RLENGTH)
+        n = split("tests failures errors skipped", key, " ")
+        for (i = 1; i <= n; i++) { v[key[i]] = 0
+            if (match(head, " " key[i] "=\"[0-9]+\"")) { t = substr(head, RSTART, RLENGTH); gsub(/[^0-9]/, "", t); v[key[i]] = t }
+        }
+        bad = v["failures"] + v["errors"]
+        print v["tests"] - bad - v["skipped"], bad, v["skipped"]
+        exit }' "$1"
+}
+
+do_panel() { limited 600 scripts/build_panel.sh; }
+
+do_build() {
+    local dir
+    dir=$(configure_variant plain) || return 1
+    ninja -C "$dir" -j "$JOBS" all || return 1
+    # The other compiler has other warnings; they are errors too.
+    dir=$(configure_variant clang) || return 1
+    ninja -C "$dir" -j "$JOBS" all || return 1
+    echo "2 0 0" >"$results/build.counts"
+}
+
+do_lint() { scripts/lint.sh --counts "$results/lint.counts"; }
+
+units() { # NAME VARIANT
+    local dir status=0
+    dir=$(configure_variant "$2") || return 1
+    rm -f "$dir/meson-logs/testlog.json"
+    limited 900 meson test -C "$dir" --print-errorlogs --num-processes "$JOBS" || status=$?
+    scripts/count_units.sh "$dir/meson-logs/testlog.json" >"$results/$1.counts"
+    return $status
+}
+
+do_unit() { units unit plain; }
+do_asan() { units asan asan; }
+
+do_web() {
+    [ -f web/package.json ] || { echo "no panel"; return 0; }
+    need_node
+    local status=0 file=$results/web.json
+    (cd web && limited 300 npx --no-install vitest run --reporter=default --reporter=json --outputFile="$file") || status=$?
+    number() { grep -o "\"$1\":[0-9]*" "$file" 2>/dev/null | head -n 1 | cut -d: -f2; }
+    local p f s lint=0
+    p=$(number numPassedTests) f=$(number numFailedTests) s=$(number numPendingTests)
+    if (cd web && limited 300 npm run --silent lint); then lint=1; else f=$((${f:-0} + 1)) status=1; fi
+    echo "$((${p:-0} + lint)) ${f:-0} ${s:-0}" >"$results/web.counts"
+    return $status
+}
+
+do_e2e() {
+    local status=0
+    limited 900 "$CONFORMANCE_VENV/bin/python" -m pytest -p no:cacheprovider -c tests/e2e/pytest.ini --rootdir tests/e2e \
+        --junit-xml "$results/e2e.xml" tests/e2e || status=$?
+    count_junit "$results/e2e.xml" >"$results/e2e.counts"
+    return $status
+}
+
+conformance() { # DATABASE
+    local status=0 options=() left_out=0 id p f s
+    while IFS= read -r id; do
+        options+=(--deselect "$id")
+    done < <(sed 's/[[:space:]]*#.*//; /^$/d' tests/conformance_not_due.txt)
+    limited 1500 tests/conformance/run --target parley --command "$BUILD/parley serve" --database "$1" \
+        "${DUE[@]}" -- --junit-xml "$results/$1.xml" "${options[@]}" 2>&1 | tee "$results/$1.log" || status=$?
+    read -r p f s < <(count_junit "$results/$1.xml")
+    left_out=$(grep -oE '[0-9]+ deselected' "$results/$1.log" | tail -n 1 | cut -d' ' -f1)
+    echo "$p $f $((s + ${left_out:-0}))" >"$results/$1.counts"
+    return $status
+}
+
+do_sqlite() { conformance sqlite; }
+do_postgresql() { conformance postgresql; }
+
+do_fuzz() { limited 600 scripts/fuzz.sh -t "${FUZZ_SECONDS:-5}" --counts "$results/fuzz.counts"; }
+
+do_browser() {
+    local script=scripts/browser_tests.sh
+    [ -f $script ] || { echo "no browser tests"; return 0; }
+    limited 600 $script --counts "$results/browser.counts"
+}
+
+scripts/install_packages.sh test
+need_python
+for name in "${stages[@]}"; do
+    if ! stage "$name" "do_$name"; then
+        broken+=" $name"
+        # Nothing of what follows can run without the program.
+        [ "$name" != build ] || break
+    fi
+done
+
+say "summary"
+printf '%s\n' "${summary[@]}"
+[ -z "$broken" ] || echo "failed stages:$broken"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ] && [ $passed -gt 0 ]
