@@ -1,0 +1,31 @@
+/* agent: the runner interface and the local agent. One file per runner; one line in runners.c adds one. providers.md §18, §19. */
+#ifndef PARLEY_AGENT_H
+#define PARLEY_AGENT_H
+
+#include "base/base.h"
+#include "chat/chat.h"
+#include "model/model.h"
+
+/* One message or cumulative chunk of a turn. `message` is borrowed by the callee ({role, content, tool_calls?, …}). */
+struct agent_output {
+    json_t *message;
+    bool is_chunk, is_final;
+    int64_t sequence;
+};
+struct agent_run {
+    struct query *query;
+    struct models *models;
+    bool stream;                        /* the adapter takes chunks */
+    /* Called for each output in order; false: stop (error passed up). May wait (it sends). */
+    bool (*emit)(void *arg, const struct agent_output *out, struct error *err);
+    void *arg;
+    int64_t max_chars, max_chunks;      /* system.response_limits */
+};
+struct runner {
+    const char *name;                   /* "local-agent" */
+    bool (*run)(const struct agent_run *run, struct error *err);
+};
+extern const struct runner *const runners[]; /* NULL-terminated */
+const struct runner *runner_find(const char *name);
+
+#endif

@@ -1,0 +1,107 @@
+/* What the files of db/ share with each other only. */
+#ifndef PARLEY_DB_PRIVATE_H
+#define PARLEY_DB_PRIVATE_H
+
+#include "db/db.h"
+
+#include <stdatomic.h>
+
+enum {
+    DB_GROUPS = 32,
+    DB_SCOPE_MAX = 512,
+    DB_TX_ARENA_MAX = 64 << 20, /* all rows that one transaction reads */
+    DB_TEXTS_MAX = 2048,        /* statements cached by their text, each connection */
+};
+
+struct sq;      /* SQLite: file, threads, queues */
+struct sq_conn; /* one SQLite connection */
+struct pg;      /* PostgreSQL: pool */
+struct pg_conn; /* one PostgreSQL connection */
+
+struct db {
+    enum db_kind kind;
+    size_t queue_max;
+    uint64_t versions[DB_GROUPS]; /* loop thread */
+    uint64_t commits, transactions, rollbacks, timeouts;
+    size_t queued; /* units of work that wait or run, loop thread */
+    struct sq *sq;
+    struct pg *pg;
+};
+
+struct db_tx {
+    struct db *db;
+    enum db_kind kind;
+    struct db_scope scope;
+    struct arena *arena;
+    uint32_t touched;
+    bool failed;        /* rollback-only */
+    struct error cause; /* of the first failure */
+    struct sq_conn *sq;
+    struct pg_conn *pg;
+    bool writes;
+};
+
+/* A statement number for the per-connection tables; given at the first use, callable from any thread. */
+size_t db_slot(struct db_sql *sql);
+/* Marks rollback-only and keeps the first cause; returns false. */
+bool db_tx_fail(struct db_tx *tx, const struct error *err);
+/* Loop thread: counts the declared groups of a committed transaction. */
+void db_count_touched(struct db *db, uint32_t touched);
+/* Prepares a result whose rows follow one by one; cells of the new row, or NULL when the arena is full. */
+struct db_val *db_rows_add(struct db_tx *tx, struct db_rows *rows, size_t *cap);
+bool db_rows_full(struct error *err); /* ERR_TOO_LARGE; false */
+bool db_scope_ok(const struct db_scope *scope, struct error *err) warn_unused;
+
+/* ---- sqlite_conn.c: one connection, used by one thread at a time ---- */
+struct sq_conn *sq_conn_open(const char *path, bool writer, size_t cache_kib, struct error *err);
+void sq_conn_close(struct sq_conn *c);
+bool sq_begin(struct sq_conn *c, bool immediate, struct error *err) warn_unused;
+bool sq_commit(struct sq_conn *c, struct error *err) warn_unused;
+void sq_rollback(struct sq_conn *c);
+bool sq_savepoint(struct sq_conn *c, struct error *err) warn_unused;
+bool sq_release(struct sq_conn *c, struct error *err) warn_unused;
+bool sq_rollback_to(struct sq_conn *c, struct error *err) warn_unused;
+bool sq_in_tx(struct sq_conn *c);
+bool sq_foreign_keys(struct sq_conn *c, bool on, struct error *err) warn_unused;
+int sq_wal_pages(const struct sq_conn *c); /* after the last commit */
+void sq_checkpoint(struct sq_conn *c, bool restart);
+bool sq_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args, size_t n,
+            int64_t *changed, struct db_rows *out, struct error *err) warn_unused;
+bool sq_script(struct db_tx *tx, const char *sql, struct error *err) warn_unused;
+int64_t sq_last_id(struct sq_conn *c);
+
+/* ---- sqlite.c: threads and queues ---- */
+bool sq_open(struct db *db, const struct db_opts *opts, struct error *err) warn_unused;
+void sq_close(struct db *db);
+bool sq_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write,
+             struct error *err) warn_unused;
+bool sq_unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+                   void (*done)(void *arg, bool ok, const struct error *err),
+                   struct error *err) warn_unused;
+bool sq_drain(struct db *db, struct error *err) warn_unused;
+void sq_set_foreign_keys(struct db *db, bool on);
+const char *sq_path(const struct db *db);
+size_t sq_readers_busy(const struct db *db);
+
+/* ---- backup.c ---- */
+struct db_backup_ref; /* a verified backup and its manifest */
+/* Writes the end of the story into the manifest next to the backup: "migration_succeeded" with the revision, or
+ * "restored_after_failure". Blocking; worker thread. */
+bool db_backup_mark(const char *backup_path, bool succeeded, const char *revision,
+                    struct error *err) warn_unused;
+
+/* ---- postgres.c: pool and units of work ---- */
+bool pg_open(struct db *db, const struct db_opts *opts, struct error *err) warn_unused;
+void pg_close(struct db *db);
+bool pg_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write,
+             struct error *err) warn_unused;
+bool pg_unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+                   void (*done)(void *arg, bool ok, const struct error *err),
+                   struct error *err) warn_unused;
+bool pg_drain(struct db *db, struct error *err) warn_unused;
+bool pg_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args, size_t n,
+            int64_t *changed, struct db_rows *out, struct error *err) warn_unused;
+bool pg_script(struct db_tx *tx, const char *sql, struct error *err) warn_unused;
+void pg_stats(const struct db *db, struct db_stats *out);
+
+#endif
