@@ -50,7 +50,7 @@ coverage:
 fuzz:
 	@scripts/fuzz.sh -r $(RUNS) $(TARGET)
 
-bench: binary
+bench: panel binary
 	@scripts/bench.sh $(FIGURES)
 
 format:
