@@ -36,7 +36,7 @@ void api_end(struct api *a);
 void api_server_opts(struct api *a, struct http_server_opts *out);
 extern const struct http_route *const api_tables[]; /* routes.c; NULL-terminated */
 
-/* ---- for handlers (api/*.c) --------------------------------------------------------------------------------------------------------------- */
+/* ---- for the handlers of this folder --------------------------------------------------------------------------------------------------------------- */
 struct api *api_of(const struct http_request *r);
 const struct principal *api_principal(const struct http_request *r); /* NULL on AUTH_NONE routes */
 const struct scope *api_scope(const struct http_request *r);

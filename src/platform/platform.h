@@ -78,6 +78,7 @@ struct accept_opts {
     json_t *context;            /* borrowed; stored with the message for `reply`/`redeliver` */
     const char *pipeline;       /* override (debug chat, widget); NULL: routing rules */
     bool no_stream;
+    bool ephemeral;             /* nobody was promised anything (a caller waits on the line): not in the ledger, not taken up again */
 };
 struct accepted {
     char id[64];

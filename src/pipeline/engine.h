@@ -1,0 +1,185 @@
+/* Private to pipeline/: the engine's parts. What one message goes through, in this order:
+ * accept.c (routing, webhooks, admission, ledger) → aggregate.c → schedule.c (lanes, slots) → run.c (stages) → turn.c (one
+ * transaction for reply, history and ledger; then the adapter). */
+#ifndef PARLEY_PIPELINE_ENGINE_H
+#define PARLEY_PIPELINE_ENGINE_H
+
+#include "pipeline/pipeline.h"
+
+/* ---- an accepted message, from the ledger to its run ------------------------------------------------------------------- */
+struct pending {
+    struct list node;       /* in a lane or an aggregation buffer */
+    struct scope scope;
+    char bot[64], pipeline[64];
+    enum launcher launcher;
+    char *launcher_id, *sender_id; /* owned */
+    bool routed, no_stream, ephemeral;
+    json_t *event;          /* owned: event JSON */
+    json_t *context;        /* owned or NULL: the adapter's */
+    json_t *ids;            /* owned: array of ledger ids, oldest first */
+    int64_t accepted_us;
+};
+void pending_free(struct pending *p);
+struct pending *pending_new(const struct scope *s, const char *bot, const char *pipeline, const char *launcher_type,
+                            const char *launcher_id, const char *sender_id, json_t *event_borrowed, json_t *context_borrowed,
+                            const char *id);
+
+/* ---- pipelines in use ---------------------------------------------------------------------------------------------------- */
+/* One loaded pipeline: immutable, reference counted; a run keeps its own while the row changes. */
+struct pipe {
+    long refs;
+    struct scope scope;
+    char uuid[64];
+    char *name;
+    json_t *config;             /* coerced (§6.3) */
+    json_t *preferences;        /* extensions_preferences */
+    const struct stage *stages[24]; /* NULL-terminated */
+    bool remove_think;
+    /* aggregation, read once */
+    bool aggregate;
+    int64_t aggregate_ms;
+    uint64_t version;           /* of GROUP_PIPELINES when loaded */
+    int64_t loaded_us;
+};
+/* New reference or NULL (ERR_NOT_FOUND). From the cache where db_cacheable or younger than 2 s, else from the store. */
+struct pipe *pipe_get(struct engine *e, const struct scope *s, const char *uuid, struct error *err);
+void pipe_unref(struct pipe *p);
+void pipe_forget(struct engine *e, const struct scope *s, const char *uuid);
+void pipes_free(struct engine *e);
+/* §6.3: in place, warnings only. */
+void pipe_coerce(json_t *config);
+
+/* ---- sessions (§5): a bounded cache of what the database keeps ------------------------------------------------------------- */
+struct session {
+    struct list lru;
+    char *key;                  /* "<ws>|<bot>|<type>_<id>" */
+    int users;                  /* runs that use it now */
+    struct scope scope;
+    json_t *row;                /* session row */
+    json_t *conversation;       /* conversation row or NULL */
+    json_t *turns;              /* array of arrays of messages, oldest first */
+    bool fresh;                 /* row or conversation not in the database yet, or changed */
+};
+/* Loads or makes it; marks one user. The caller ends with session_release. */
+struct session *session_take(struct engine *e, const struct query *q, struct error *err);
+void session_release(struct engine *e, struct session *s);
+/* §5: reuses the conversation of this pipeline and bot or makes a new one from the pipeline's prompt; expiry. */
+bool session_conversation(struct engine *e, struct session *s, const struct query *q, const struct pipe *p, struct error *err) warn_unused;
+json_t *session_history(const struct session *s); /* new array: messages of all turns in order */
+void sessions_free(struct engine *e);
+bool session_forget(struct engine *e, const struct scope *s, const char *bot, enum launcher l, const char *launcher_id, bool *removed,
+                    struct error *err) warn_unused;
+
+/* ---- monitoring records: batched, merged, written in one transaction ---------------------------------------------------------- */
+void record_put(struct engine *e, const struct scope *s, const char *kind, json_t *row_stolen);
+bool record_flush(struct engine *e, struct error *err) warn_unused; /* waits: for readers and the stop */
+void records_free(struct engine *e);
+
+/* ---- aggregator and scheduler ------------------------------------------------------------------------------------------------- */
+void aggregate_put(struct engine *e, struct pending *p, const struct pipe *pipe); /* takes p */
+void aggregate_flush_all(struct engine *e);
+void schedule_put(struct engine *e, struct pending *p); /* takes p */
+void schedule_free(struct engine *e);
+
+/* ---- a run ---------------------------------------------------------------------------------------------------------------------- */
+struct run {
+    struct engine *engine;
+    struct query *query;
+    struct pipe *pipe;
+    struct pending *pending;
+    struct bot *bot;
+    struct session *session;    /* from PreProcessor on */
+    struct model *model;        /* primary or NULL; released at the end */
+    size_t at;                  /* index of the stage that runs */
+    bool streams;               /* adapter takes chunks for this query */
+    /* The response on its way (resp_messages[-1] of the spec): */
+    json_t *response;           /* message, or chain when response_is_chain; borrowed from the query's arena */
+    bool response_is_chain, is_chunk, is_final, tool_calls, first_chunk_done, plugin_source;
+    json_t *out_chain;          /* resp_message_chain[-1] */
+    /* The end of the turn, committed together with the final reply: */
+    bool history_ready;         /* query.responses holds the whole turn */
+    bool committed;             /* reply, history and ledger are durable */
+    bool answered;              /* a final part was handed to the adapter */
+    json_t *last_out;           /* last chain handed out, for the response record */
+};
+void run_pending(struct engine *e, struct pending *p); /* the query fiber's work; takes p */
+/* Hands r->out_chain to the adapter. `final`: commits the turn first. */
+bool turn_reply(struct run *r, bool quote_origin, struct error *err) warn_unused;
+/* A notice (§6.2); final on streaming adapters. */
+bool turn_notice(struct run *r, const json_t *notice, bool interrupt, struct error *err) warn_unused;
+/* Ledger state of a run that ends without a (further) reply. */
+void turn_close(struct run *r, const char *state, const char *error);
+/* Results of delivery by adapters that deliver on their own. */
+void turn_delivered(struct engine *e, const struct scope *s, const char *delivery_id, bool ok, int64_t attempts, const char *error);
+
+/* Monitoring of a run (§11). */
+void watch_start(struct run *r);
+void watch_success(struct run *r);
+void watch_stage_error(struct run *r, const char *notice, const char *trace);
+void watch_uncaught(struct run *r, const struct error *err);
+void watch_discard(struct engine *e, struct bot *b, const struct chat_event *ev, const char *launcher_id);
+void watch_feedback(struct engine *e, struct bot *b, const json_t *feedback);
+
+/* ---- routing, webhooks, safe regular expressions -------------------------------------------------------------------------------- */
+/* §4.2; pipeline text borrowed from the bot's row. May wait (regex on a worker). */
+const char *route_pipeline(struct bot *b, const struct chat_event *ev, const char *launcher_id, struct arena *a, bool *routed);
+/* §4.3: true if some webhook answers skip_pipeline. */
+bool webhooks_push(struct engine *e, struct bot *b, const struct chat_event *ev);
+/* §7.2 safe regex budget: one operation over all patterns of a list. Runs on a worker. */
+enum regex_mode { REGEX_SEARCH, REGEX_MATCH_START };
+enum regex_answer { REGEX_NO, REGEX_YES, REGEX_REJECTED };
+enum regex_answer regex_any(const json_t *patterns, struct str subject, enum regex_mode mode, const char **why);
+/* Replaces each match by mask_word, or by mask repeated for its length. New text in the arena; REGEX_YES if something was found. */
+enum regex_answer regex_mask(const json_t *patterns, struct str subject, struct str mask, struct str mask_word, struct arena *a,
+                             struct str *out);
+
+/* ---- the engine ------------------------------------------------------------------------------------------------------------------- */
+struct lane;      /* schedule.c */
+struct engine {
+    const struct store *store;
+    const struct config *config;
+    const struct fence *fence;
+    struct models *models;
+    struct platform *platform;
+    struct task_group *group, *runs;
+    struct map pipes, sessions, lanes, buffers, workspaces;
+    struct list session_lru, ready; /* ready: workspaces with runnable lanes, round robin */
+    size_t session_count;
+    struct list records;
+    size_t record_count;
+    struct map record_index;   /* "message:<id>" / "session:…" → buffered record */
+    bool record_writing;
+    struct task_timer record_timer;
+    struct task_cond record_cond;
+    struct rate_table *rates;  /* stage_rate.c */
+    struct webhook_cache *webhooks;
+    /* limits, read once */
+    int64_t max_running, max_per_session, max_queries, max_queries_ws, max_sessions, max_messages, max_chars, max_chunks, max_conversations;
+    size_t queued, running;
+    bool started, stopping;
+    int64_t next_query;
+    struct engine_stats stats;
+    struct task_cond idle;
+};
+/* Admission: queued + running + gathered, of the instance and of a workspace. */
+bool admit(struct engine *e, const struct scope *s, struct error *err) warn_unused;
+void admit_end(struct engine *e, const struct scope *s);
+size_t admit_workspaces(const struct engine *e);
+
+/* Config readers on a pipeline's config. */
+static inline const json_t *conf_at(const struct run *r, const char *dotted)
+{
+    return json_at(r->pipe->config, dotted);
+}
+bool conf_bool(const json_t *config, const char *dotted, bool fallback);
+int64_t conf_int(const json_t *config, const char *dotted, int64_t fallback);
+double conf_num(const json_t *config, const char *dotted, double fallback);
+const char *conf_str(const json_t *config, const char *dotted, const char *fallback);
+
+/* The stages (one file each). */
+extern const struct stage stage_group_respond, stage_ban, stage_pre_filter, stage_post_filter, stage_preprocess, stage_truncate,
+    stage_rate_require, stage_rate_release, stage_process, stage_wrap, stage_long_text, stage_send;
+void rates_free(struct engine *e);
+void webhooks_free(struct engine *e);
+
+#endif
