@@ -48,6 +48,5 @@ if [ "$(id -u)" != 0 ]; then
     as_root=(sudo)
 fi
 export DEBIAN_FRONTEND=noninteractive
-# A machine that starts nothing by itself: the tests start their own PostgreSQL.
 "${as_root[@]}" apt-get update -qq
 "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null

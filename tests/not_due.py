@@ -1,0 +1,51 @@
+"""A pytest plugin for `make test`: skips the conformance cases of parts that are not built yet, with the reason.
+
+`not_due.txt` has one line for each kind of case: a regular expression that is searched in the node id, two or more spaces,
+the reason. Cases about an adapter or a requester are not due while metadata/ has no manifest of that name: the product
+does not list what does not work.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+METADATA = HERE.parent / "metadata"
+
+
+def rules():
+    for line in (HERE / "not_due.txt").read_text("utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            pattern, reason = re.split(r" {2,}", line.strip(), maxsplit=1)
+            yield re.compile(pattern), reason
+
+
+def built(kind):
+    return {p.stem for p in (METADATA / kind).glob("*.yaml")}
+
+
+def about(item, requesters, adapters):
+    """The name of an adapter or requester without a manifest that this case is about, or None."""
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    if "bots/test_adapters.py" in item.nodeid:
+        name = params.get("adapter") or params.get("name")
+        return name if name and name not in adapters else None
+    if "models/test_requester_catalogue.py" in item.nodeid:
+        name = params["row"][0] if "row" in params else params.get("name")
+        return name if name and name not in requesters else None
+    return None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    known, requesters, adapters = list(rules()), built("requesters"), built("adapters")
+    for item in items:
+        name = about(item, requesters, adapters)
+        if name:
+            item.add_marker(pytest.mark.skip(reason=f"not due: {name} is not built"))
+            continue
+        for pattern, reason in known:
+            if pattern.search(item.nodeid):
+                item.add_marker(pytest.mark.skip(reason=f"not due: {reason}"))
+                break
