@@ -4,7 +4,8 @@
  *   embed --depfile D --out assets.c assets_blob.S assets.bin [--panel DIR] [--tree PREFIX DIR]...
  *
  * Every file of a --tree becomes the asset "PREFIX/path", stored as it is; every file of --panel becomes "web/path",
- * compressed with gzip where that makes it smaller. Each asset is followed by a NUL byte that its size does not count,
+ * compressed with gzip where that makes it smaller. Hidden files and notes (*.md) stay out. Each asset is followed by a
+ * NUL byte that its size does not count,
  * so that text can be handed to parsers that want a C string. The table is sorted by path (bytewise), for bsearch.
  * Where the panel was not built, one page that says so stands in for it.
  *
@@ -156,7 +157,8 @@ static bool add_tree(const char *dir, const char *prefix, bool compress)
     }
     depend(dir);
     for (struct dirent *e; (e = readdir(d));) {
-        if (e->d_name[0] == '.')
+        size_t length = strlen(e->d_name);
+        if (e->d_name[0] == '.' || (length > 3 && !strcmp(e->d_name + length - 3, ".md")))
             continue;
         char *file = join(dir, e->d_name), *path = join(prefix, e->d_name);
         struct stat st;
