@@ -1,0 +1,224 @@
+/* fiber: stacks with a guard, a pool of them, and the switch between a fiber and the loop. */
+#include "task/task_private.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#if TASK_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if TASK_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+enum {
+    PAGE = 4096,
+    /* Larger than one page, so that a frame of several KiB cannot step over it. Address space
+     * only. */
+    GUARD = 16 * 1024,
+#if TASK_ASAN || TASK_TSAN
+    STACK = 256 * 1024, /* redzones make frames several times as large */
+#else
+    STACK = 64 * 1024,
+#endif
+    POOL_MAX = 256,
+    POOL_WARM = 32, /* so many pooled stacks keep their pages */
+};
+
+static char *pool[POOL_MAX];
+static size_t pooled;
+static struct fiber loop_fiber;
+
+static char *stack_get(void)
+{
+    if (pooled) {
+        return pool[--pooled];
+    }
+    char *map = task_sys_mmap(GUARD + STACK);
+    if (!map) {
+        return NULL;
+    }
+    if (mprotect(map, GUARD, PROT_NONE) != 0) {
+        munmap(map, GUARD + STACK);
+        return NULL;
+    }
+    return map + GUARD;
+}
+
+static void stack_put(char *stack)
+{
+#if TASK_ASAN
+    /* The last frames were left without returning; their redzones are still marked. */
+    ASAN_UNPOISON_MEMORY_REGION(stack, STACK);
+#endif
+    if (pooled >= POOL_MAX) {
+        munmap(stack - GUARD, GUARD + STACK);
+        return;
+    }
+    if (pooled >= POOL_WARM) {
+        madvise(stack, STACK, MADV_DONTNEED);
+    }
+    pool[pooled++] = stack;
+}
+
+void fiber_pool_clear(void)
+{
+    while (pooled) {
+        munmap(pool[--pooled] - GUARD, GUARD + STACK);
+    }
+}
+
+size_t fiber_pooled(void)
+{
+    return pooled;
+}
+
+#if TASK_ASM
+
+void fiber_swap(void **save_sp, void *load_sp);
+void fiber_first(void);
+
+static void prepare(struct task *t, void (*entry)(struct task *t))
+{
+    uintptr_t top = (uintptr_t)t & ~(uintptr_t)15;
+#if defined(__x86_64__)
+    /* mxcsr and x87 control word, r15, r14, r13, r12, rbx, rbp, return address; then 16 zeros,
+     * where a debugger looks for the next frame. */
+    uint64_t *frame = (uint64_t *)(top - 80);
+    uint32_t control[2] = {0x1f80, 0x037f}; /* the ABI's state at process start */
+    memset(frame, 0, 80);
+    memcpy(frame, control, sizeof(control));
+    frame[3] = (uint64_t)(uintptr_t)entry;       /* r13 */
+    frame[4] = (uint64_t)(uintptr_t)t;           /* r12 */
+    frame[7] = (uint64_t)(uintptr_t)fiber_first; /* return address */
+#else
+    uint64_t *frame = (uint64_t *)(top - 176);
+    memset(frame, 0, 176);
+    frame[0] = (uint64_t)(uintptr_t)t;            /* x19 */
+    frame[1] = (uint64_t)(uintptr_t)entry;        /* x20 */
+    frame[11] = (uint64_t)(uintptr_t)fiber_first; /* x30 */
+#endif
+    t->fiber.sp = frame;
+}
+
+static inline void swap(struct fiber *from, struct fiber *to)
+{
+    fiber_swap(&from->sp, to->sp);
+}
+
+void fiber_trim(struct task *t)
+{
+    uintptr_t low = (uintptr_t)t->stack;
+    /* The ABI lets a leaf use 128 bytes below its stack pointer; a parked fiber has none, but
+     * the margin is free. */
+    uintptr_t high = ((uintptr_t)t->fiber.sp - 128) & ~(uintptr_t)(PAGE - 1);
+    if (high > low) {
+        madvise(t->stack, high - low, MADV_DONTNEED);
+    }
+}
+
+#else
+
+static void first(unsigned task_low, unsigned task_high, unsigned fn_low, unsigned fn_high)
+{
+    struct task *t = (struct task *)((uintptr_t)task_low | (uintptr_t)task_high << 32);
+    void (*entry)(struct task *) =
+        (void (*)(struct task *))((uintptr_t)fn_low | (uintptr_t)fn_high << 32);
+#if TASK_ASAN
+    __sanitizer_finish_switch_fiber(NULL, &loop_fiber.bottom, &loop_fiber.size);
+#endif
+    entry(t);
+    abort();
+}
+
+static void prepare(struct task *t, void (*entry)(struct task *t))
+{
+    if (getcontext(&t->fiber.context) != 0) {
+        abort(); /* fails for no reason that exists here */
+    }
+    t->fiber.context.uc_stack.ss_sp = t->stack;
+    t->fiber.context.uc_stack.ss_size = ((size_t)((char *)t - t->stack)) & ~(size_t)63;
+    t->fiber.context.uc_link = NULL;
+    uintptr_t a = (uintptr_t)t, b = (uintptr_t)entry;
+    /* makecontext passes ints only. */
+    makecontext(&t->fiber.context, (void (*)(void))first, 4, (unsigned)a, (unsigned)(a >> 32),
+                (unsigned)b, (unsigned)(b >> 32));
+#if TASK_ASAN
+    t->fiber.bottom = t->stack;
+    t->fiber.size = t->fiber.context.uc_stack.ss_size;
+#endif
+#if TASK_TSAN
+    t->fiber.tsan = __tsan_create_fiber(0);
+#endif
+}
+
+static void swap(struct fiber *from, struct fiber *to)
+{
+#if TASK_TSAN
+    __tsan_switch_to_fiber(to->tsan, 0);
+#endif
+    if (swapcontext(&from->context, &to->context) != 0) {
+        abort();
+    }
+}
+
+void fiber_trim(struct task *t)
+{
+    (void)t; /* the stack pointer is inside an opaque context */
+}
+
+#endif
+
+struct task *fiber_make(void (*entry)(struct task *t))
+{
+    char *stack = stack_get();
+    if (!stack) {
+        return NULL;
+    }
+    struct task *t =
+        (struct task *)(void *)(stack + STACK - ((sizeof(struct task) + 63) & ~(size_t)63));
+    memset(t, 0, sizeof(*t));
+    t->stack = stack;
+    prepare(t, entry);
+    return t;
+}
+
+void fiber_drop(struct task *t)
+{
+#if TASK_TSAN
+    __tsan_destroy_fiber(t->fiber.tsan);
+#endif
+    stack_put(t->stack);
+}
+
+void fiber_loop_stack(void)
+{
+#if TASK_TSAN
+    loop_fiber.tsan = __tsan_get_current_fiber();
+#endif
+}
+
+void fiber_enter(struct task *t)
+{
+#if TASK_ASAN
+    __sanitizer_start_switch_fiber(&loop_fiber.fake_stack, t->fiber.bottom, t->fiber.size);
+#endif
+    swap(&loop_fiber, &t->fiber);
+#if TASK_ASAN
+    __sanitizer_finish_switch_fiber(loop_fiber.fake_stack, NULL, NULL);
+#endif
+}
+
+void fiber_leave(struct task *t)
+{
+#if TASK_ASAN
+    /* NULL at the end: the fiber does not come back, its fake frames are released. */
+    __sanitizer_start_switch_fiber(t->state == TASK_ENDED ? NULL : &t->fiber.fake_stack,
+                                   loop_fiber.bottom, loop_fiber.size);
+#endif
+    swap(&t->fiber, &loop_fiber);
+#if TASK_ASAN
+    __sanitizer_finish_switch_fiber(t->fiber.fake_stack, &loop_fiber.bottom, &loop_fiber.size);
+#endif
+}
