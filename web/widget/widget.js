@@ -189,7 +189,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
 .text p, .text ul, .text ol, .text blockquote, .text pre, .text table { margin: 0 0 8px; }
 .text h1, .text h2, .text h3, .text h4, .text h5, .text h6 { font-size: 1em; line-height: 1.4; margin: 12px 0 6px; font-weight: 700; }
 .text h1 { font-size: 1.2em; } .text h2 { font-size: 1.1em; }
-.text ul, .text ol { padding-inline-start: 22px; } .text li > p { margin: 0; }
+.text ul, .text ol { padding-inline-start: 22px; } .text li > p, .text li > ul, .text li > ol { margin: 0; }
 .text blockquote { padding-inline-start: 10px; border-inline-start: 3px solid var(--line); color: var(--dim); }
 .text code { font: .88em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; background: var(--code); border-radius: 4px;
   padding: 1px 4px; }
@@ -234,7 +234,8 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
         const element = document.createElement(tag);
         for (const [name, value] of Object.entries(attributes || {})) {
             if (typeof value === "function") element.addEventListener(name, value);
-            else if (value !== null && value !== false && value !== undefined) element.setAttribute(name, value === true ? "" : value);
+            else if (value !== null && value !== undefined && value !== false)
+                element.setAttribute(name, value === true ? "" : value);
         }
         element.append(...children.filter((child) => child !== null && child !== undefined));
         return element;
@@ -263,6 +264,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
             return null;
         }
     }
+    const LINK = { target: "_blank", rel: "noopener noreferrer nofollow" };
     const linkUrl = (text) => safeUrl(text, ["http:", "https:", "mailto:"]);
     const webUrl = (text) => safeUrl(text, ["http:", "https:"]);
 
@@ -286,6 +288,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
     const ENTRY = /^( *)([-*+]|\d{1,9}[.)])\s+(\S.*)?$/;
     const TABLE_LINE = /^[\s|:-]*-[\s|:-]*$/;
     const TOKEN = /`+|\*\*|__|~~|[*_]|!?\[|https?:\/\/|\\[!-/:-@[-`{-~]/g;
+    const ADDRESS = /^[^\s<>"'`（）【】「」，。；]+/;
     const MAX_DEPTH = 8;
     const WORD = /[\p{L}\p{N}]/u;
 
@@ -303,8 +306,9 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
             if (!line.trim()) {
                 at++;
             } else if (fence) {
-                const end = lines.findIndex((l, n) => n > at && l.trim().startsWith(fence[1]) && !l.trim().slice(fence[1].length).trim());
-                const stop = end < 0 ? lines.length : end;
+                const closes = (l) => l.trim().startsWith(fence[1]) && !l.trim().slice(fence[1].length).trim();
+                let stop = at + 1;
+                while (stop < lines.length && !closes(lines[stop])) stop++;
                 parent.append(h("pre", { tabindex: "0" }, h("code", null, lines.slice(at + 1, stop).join("\n"))));
                 at = stop + 1;
             } else if (heading) {
@@ -316,7 +320,8 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
             } else if (/^ {0,3}>/.test(line) && depth < MAX_DEPTH) {
                 let stop = at;
                 while (stop < lines.length && /^ {0,3}>/.test(lines[stop])) stop++;
-                blocks(parent.appendChild(h("blockquote")), lines.slice(at, stop).map((l) => l.replace(/^ {0,3}> ?/, "")), depth + 1);
+                const quoted = lines.slice(at, stop).map((l) => l.replace(/^ {0,3}> ?/, ""));
+                blocks(parent.appendChild(h("blockquote")), quoted, depth + 1);
                 at = stop;
             } else if (ENTRY.test(line) && depth < MAX_DEPTH) {
                 at = listBlock(parent, lines, at, depth);
@@ -336,7 +341,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
         const first = ENTRY.exec(lines[at]);
         const indent = first[1].length;
         const ordered = /\d/.test(first[2]);
-        const list = parent.appendChild(h(ordered ? "ol" : "ul", { start: ordered && parseInt(first[2], 10) !== 1 ? parseInt(first[2], 10) : null }));
+        const list = parent.appendChild(ordered ? h("ol", { start: String(parseInt(first[2], 10)) }) : h("ul"));
         while (at < lines.length) {
             const entry = ENTRY.exec(lines[at]);
             if (!entry || entry[1].length < indent || entry[1].length > indent + 1 || /\d/.test(entry[2]) !== ordered) break;
@@ -413,9 +418,10 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
                 const end = find(mark, from);
                 if (end >= 0) put(start, end + mark.length, h("code", null, text.slice(from, end).trim()));
             } else if (mark.startsWith("http")) {
-                const word = /^[^\s<>"'`（）【】「」，。；]+/.exec(text.slice(start, start + 2000))[0].replace(/[.,;:!?)\]*_~]+$/, "");
+                const run = ADDRESS.exec(text.slice(start, start + 2000))[0];
+                const word = run.replace(/[.,;:!?)\]*_~]+$/, "");
                 const url = linkUrl(word);
-                if (url) put(start, start + word.length, h("a", { href: url, target: "_blank", rel: "noopener noreferrer nofollow" }, word));
+                if (url) put(start, start + word.length, h("a", { href: url, ...LINK }, word));
             } else if (mark.endsWith("[")) {
                 linkOrImage(start, from, mark[0] === "!");
             } else if (depth < MAX_DEPTH && text[from] !== undefined && text[from].trim()) {
@@ -430,8 +436,12 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
 
         function linkOrImage(start, from, isImage) {
             const middle = find("](", from);
-            const end = middle < 0 ? -1 : find(")", middle + 2);
-            if (end < 0 || middle - from > 1000 || end - middle > 4000) return;
+            let end = middle < 0 || middle - from > 1000 ? -1 : find(")", middle + 2);
+            for (let open = text.indexOf("(", middle + 2); end >= 0 && open >= 0 && open < end && end - middle < 4000;) {
+                open = text.indexOf("(", open + 1); /* an address may hold pairs of parentheses */
+                end = text.indexOf(")", end + 1);
+            }
+            if (end < 0 || end - middle > 4000) return;
             const label = text.slice(from, middle);
             const target = text.slice(middle + 2, end).trim().replace(/\s+["'].*$/, "");
             const url = isImage ? webUrl(target) : linkUrl(target);
@@ -439,7 +449,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
                 put(start, end + 1, url ? imageElement(url, label) : document.createTextNode(label));
                 return;
             }
-            const element = url ? h("a", { href: url, target: "_blank", rel: "noopener noreferrer nofollow" }) : h("span");
+            const element = url ? h("a", { href: url, ...LINK }) : h("span");
             if (depth < MAX_DEPTH) inline(element, label, MAX_DEPTH);
             else element.append(label);
             put(start, end + 1, element);
@@ -472,7 +482,8 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
     }
 
     const SESSION = storedSession();
-    const SCRIPT = document.currentScript || document.querySelector('script[src*="/api/v1/embed/' + CSS.escape(CONFIG.bot) + '/widget.js"]');
+    const SCRIPT = document.currentScript ||
+        document.querySelector('script[src*="/api/v1/embed/' + CSS.escape(CONFIG.bot) + '/widget.js"]');
     const TITLE = (SCRIPT && SCRIPT.getAttribute("data-title")) || "LangBot";
 
     const ui = {};
@@ -494,7 +505,9 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
     async function call(method, path, body) {
         const headers = body ? { "Content-Type": "application/json" } : {};
         if (token) headers.Authorization = "Bearer " + token;
-        const answer = await fetch(BOT_API + path, { method, headers, body: body ? JSON.stringify(body) : undefined, credentials: "omit" });
+        const answer = await fetch(BOT_API + path, {
+            method, headers, body: body ? JSON.stringify(body) : undefined, credentials: "omit",
+        });
         if (answer.status === 403) token = "";
         const data = await answer.json();
         if (!answer.ok || data.code !== 0) throw new Error(data.msg || String(answer.status));
@@ -508,20 +521,32 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
         ui.send.disabled = !ready || (!ui.input.value.trim() && !images.length);
     }
 
+    const isLow = () => ui.list.scrollHeight - ui.list.scrollTop - ui.list.clientHeight < 60;
+    const scrollDown = () => { ui.list.scrollTop = ui.list.scrollHeight; };
+
     /* A line above the input, with buttons [text, action]; each notice replaces the one before it. */
     function notice(text, ...buttons) {
+        const low = isLow();
         ui.notice.replaceChildren(h("span", null, text || ""));
         for (const [label, action] of buttons)
             ui.notice.append(h("button", { type: "button", click: () => { notice(""); action(); } }, label));
         ui.notice.hidden = !text;
+        if (low) scrollDown();
     }
 
     /* ---- the list of messages ------------------------------------------------------------------------------------ */
 
-    const chainOf = (message) => (Array.isArray(message.message_chain) ? message.message_chain : []).filter((part) => part && typeof part === "object");
+    function chainOf(message) {
+        const chain = Array.isArray(message.message_chain) ? message.message_chain : [];
+        return chain.filter((part) => part && typeof part === "object");
+    }
 
     function textOf(item) {
-        const text = item.chain.map((part) => part.type === "Plain" ? String(part.text || "") : part.type === "At" ? "@" + (part.display || part.target) : "").join("");
+        const texts = item.chain.map((part) => {
+            if (part.type === "Plain") return String(part.text || "");
+            return part.type === "At" ? "@" + (part.display || part.target) : "";
+        });
+        const text = texts.join("");
         return text || (item.chain.some((part) => part.type !== "Source") ? "" : item.content);
     }
 
@@ -537,7 +562,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
         if (part.type === "File") {
             const name = String(part.name || T.file);
             const href = mediaUrl(part, "");
-            return href ? h("p", null, h("a", { href, download: name, target: "_blank", rel: "noopener noreferrer nofollow" }, name)) : h("p", null, name);
+            return h("p", null, href ? h("a", { href, download: name, ...LINK }, name) : name);
         }
         return null;
     }
@@ -545,7 +570,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
     function draw(item) {
         item.timer = 0;
         const began = performance.now();
-        const low = ui.list.scrollHeight - ui.list.scrollTop - ui.list.clientHeight < 60;
+        const low = isLow();
         item.body.replaceChildren();
         const text = textOf(item);
         if (item.role === "user") item.body.append(text);
@@ -557,7 +582,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
         item.body.hidden = !item.body.hasChildNodes();
         item.node.setAttribute("aria-busy", String(!item.final));
         if (item.tools) item.tools.hidden = !item.final || !text;
-        if (low || item.local) ui.list.scrollTop = ui.list.scrollHeight;
+        if (low || item.local) scrollDown();
         item.pause = Math.max(40, 4 * (performance.now() - began)); /* a long answer is drawn less often */
     }
 
@@ -637,7 +662,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
         ui.dots.hidden = !on;
         if (!on) return;
         answerTimer = setTimeout(waiting, ANSWER_MS, false);
-        ui.list.scrollTop = ui.list.scrollHeight;
+        scrollDown();
     }
 
     /* Takes a message of the server: a new one, or a later state of one that is shown. */
@@ -648,7 +673,8 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
         let item = items.find((other) => other.id === message.id);
         if (!item && message.role === "user") {
             const mine = !live || message.connection_id === connectionId;
-            item = mine && items.find((other) => other.id === null && other.local && textOf(other) === (textOf({ chain, content: fields.content }) || fields.content));
+            const text = textOf(fields) || fields.content;
+            item = mine && items.find((other) => other.id === null && other.local && textOf(other) === text);
             if (item) {
                 item.id = message.id;
                 failed(item, false);
@@ -698,7 +724,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
         for (const item of items) if (item.local && item.id === null && item.connection !== connectionId) failed(item, true);
         const last = items[items.length - 1];
         if (last && last.role === "assistant") waiting(false);
-        ui.list.scrollTop = ui.list.scrollHeight;
+        scrollDown();
     }
 
     /* ---- the connection ------------------------------------------------------------------------------------------ */
@@ -830,7 +856,9 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
         try {
             api = await turnstile();
             const answer = await new Promise((resolve, reject) => {
-                widget = api.render(field, { sitekey: CONFIG.siteKey, theme: "auto", callback: resolve, "error-callback": reject });
+                widget = api.render(field, {
+                    sitekey: CONFIG.siteKey, theme: "auto", callback: resolve, "error-callback": reject,
+                });
             });
             const data = await call("POST", "/turnstile/verify", { token: answer });
             token = String(data.token || "");
@@ -850,6 +878,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
 
     function send() {
         const text = ui.input.value.trim();
+        if (images.some((image) => !image.data)) return; /* still being read */
         if ((!text && !images.length) || !greeted || !socket || socket.readyState !== WebSocket.OPEN) return;
         const chain = text ? [{ type: "Plain", text }] : [];
         for (const image of images) chain.push({ type: "Image", base64: image.data });
@@ -902,10 +931,16 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
     }
 
     function showImages() {
+        const low = isLow();
+        const without = (image) => {
+            images = images.filter((other) => other !== image);
+            showImages();
+            ui.input.focus();
+        };
         ui.images.replaceChildren(...images.filter((image) => image.data).map((image) => h("div", { class: "thumb" },
-            h("img", { src: image.data, alt: T.image }),
-            button("close", T.removeImage, () => { images = images.filter((other) => other !== image); showImages(); ui.input.focus(); }))));
+            h("img", { src: image.data, alt: T.image }), button("close", T.removeImage, () => without(image)))));
         ui.images.hidden = !images.length;
+        if (low) scrollDown();
         setState(ui.state.textContent);
     }
 
@@ -925,7 +960,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
         if (open) {
             ui.dot.hidden = true;
             again();
-            ui.list.scrollTop = ui.list.scrollHeight;
+            scrollDown();
             ui.input.focus();
         } else {
             ui.bubble.focus();
@@ -940,7 +975,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
     function onKey(event) {
         if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
         event.preventDefault();
-        if (images.every((image) => image.data)) send();
+        send();
     }
 
     function takeFiles(event, transfer) {
@@ -961,21 +996,23 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
             root.append(h("style", null, STYLE));
         }
         ui.dot = h("span", { class: "dot", hidden: true });
-        ui.bubble = h("button", { type: "button", class: "bubble", "aria-haspopup": "dialog", "aria-expanded": "false", "aria-label": T.open,
-            click: () => toggle(!opened) }, bubbleFace(), ui.dot);
+        ui.bubble = h("button", { type: "button", class: "bubble", "aria-haspopup": "dialog", "aria-expanded": "false",
+            "aria-label": T.open, click: () => toggle(!opened) }, bubbleFace(), ui.dot);
         ui.state = h("div", { class: "state", role: "status" }, T.offline);
-        ui.reset = button("reset", T.reset, () => notice(T.resetAsk, [T.yes, reset], [T.no, () => ui.input.focus()]), { disabled: true });
+        const askReset = () => notice(T.resetAsk, [T.yes, reset], [T.no, () => ui.input.focus()]);
+        ui.reset = button("reset", T.reset, askReset, { disabled: true });
         ui.empty = h("div", { class: "empty" }, T.empty);
         ui.dots = h("div", { class: "dots", role: "status", "aria-label": T.typing, hidden: true }, h("i"), h("i"), h("i"));
-        ui.list = h("div", { class: "list", role: "log", "aria-label": T.messages, "aria-live": "polite", tabindex: "0" }, ui.empty, ui.dots);
+        ui.list = h("div", { class: "list", role: "log", "aria-label": T.messages, "aria-live": "polite", tabindex: "0" },
+            ui.empty, ui.dots);
         ui.notice = h("div", { class: "notice", role: "alert", hidden: true });
         ui.check = h("div", { class: "check", hidden: true });
         ui.images = h("div", { class: "images", hidden: true });
         ui.input = h("textarea", { rows: "1", placeholder: T.input, "aria-label": T.input, keydown: onKey, input: grow,
             paste: (event) => takeFiles(event, event.clipboardData) });
-        ui.send = button("send", T.send, () => { if (images.every((image) => image.data)) send(); }, { class: "send", disabled: true });
-        const picker = h("input", { type: "file", accept: IMAGE_TYPES.join(","), multiple: true, hidden: true, "aria-label": T.attach,
-            change: () => { addImages(Array.from(picker.files)); picker.value = ""; } });
+        ui.send = button("send", T.send, send, { class: "send", disabled: true });
+        const picker = h("input", { type: "file", accept: IMAGE_TYPES.join(","), multiple: true, hidden: true,
+            "aria-label": T.attach, change: () => { addImages(Array.from(picker.files)); picker.value = ""; } });
         ui.panel = h("div", { class: "panel", role: "dialog", "aria-label": TITLE, hidden: true,
             dragover: (event) => event.preventDefault(), drop: (event) => takeFiles(event, event.dataTransfer) },
         h("div", { class: "head" }, h("img", { src: API + "logo", alt: "" }),
