@@ -114,6 +114,9 @@ struct db_opts {
  * second process (ERR_CONFLICT "database is in use by another process"). */
 struct db *db_open(const struct db_opts *opts, struct error *err);
 void db_close(struct db *db); /* finishes queued writes first; NULL is fine */
+/* PostgreSQL: the workspace that DB_SCOPE_NONE and DB_SCOPE_SYSTEM stand for from now on (single-workspace mode; NULL: none).
+ * Nothing to do on SQLite. */
+bool db_default_scope(struct db *db, const char *workspace, struct error *err) warn_unused;
 enum db_kind db_kind_of(const struct db *db);
 bool db_foreign_keys(struct db *db, bool on, struct error *err) warn_unused; /* SQLite: all connections */
 struct db_stats {
@@ -135,5 +138,9 @@ bool db_migration_state(struct db *db, struct db_migration_state *out, struct er
 /* Online backup with quick_check and manifest; path of the copy in `out` (arena). SQLite only. */
 bool db_backup(struct db *db, struct arena *a, const char *source_rev, const char *target_rev, const char **out,
                struct error *err) warn_unused;
+
+/* Puts a backup back in place of a database that nobody has open (ERR_CONFLICT otherwise): verified, copied beside it, the side
+ * files removed, swapped atomically, verified again. Blocking: for the command line or a worker. */
+bool db_restore(const char *path, const char *backup_path, struct error *err) warn_unused;
 
 #endif

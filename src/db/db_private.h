@@ -50,6 +50,8 @@ void db_count_touched(struct db *db, uint32_t touched);
 /* Prepares a result whose rows follow one by one; cells of the new row, or NULL when the arena is full. */
 struct db_val *db_rows_add(struct db_tx *tx, struct db_rows *rows, size_t *cap);
 bool db_rows_full(struct error *err); /* ERR_TOO_LARGE; false */
+/* Waits for a descriptor inside a task_hold. False: the loop refuses it. */
+bool db_wait_fd(int fd, int events) warn_unused;
 bool db_scope_ok(const struct db_scope *scope, struct error *err) warn_unused;
 
 /* ---- sqlite_conn.c: one connection, used by one thread at a time ---- */
@@ -71,6 +73,8 @@ bool sq_script(struct db_tx *tx, const char *sql, struct error *err) warn_unused
 int64_t sq_last_id(struct sq_conn *c);
 
 /* ---- sqlite.c: threads and queues ---- */
+/* Takes the lock file of a database; -1 on failure. Closing the descriptor releases it. */
+int sq_lock_file(const char *path, struct error *err);
 bool sq_open(struct db *db, const struct db_opts *opts, struct error *err) warn_unused;
 void sq_close(struct db *db);
 bool sq_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write,
@@ -84,7 +88,6 @@ const char *sq_path(const struct db *db);
 size_t sq_readers_busy(const struct db *db);
 
 /* ---- backup.c ---- */
-struct db_backup_ref; /* a verified backup and its manifest */
 /* Writes the end of the story into the manifest next to the backup: "migration_succeeded" with the revision, or
  * "restored_after_failure". Blocking; worker thread. */
 bool db_backup_mark(const char *backup_path, bool succeeded, const char *revision,
