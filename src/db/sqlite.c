@@ -371,7 +371,10 @@ static void *checkpoint_main(void *arg)
 int sq_lock_file(const char *path, struct error *err)
 {
     auto_buf name = BUF(4096 + 8);
-    buf_fmt(&name, "%s.lock", path);
+    if (!buf_fmt(&name, "%s.lock", path)) {
+        err_set(err, ERR_NOMEM, "no memory for the name of the lock file");
+        return -1;
+    }
     auto_fd fd = open(buf_cstr(&name), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
         err_sys(err, errno, "cannot open the lock file of the database");
