@@ -1,0 +1,181 @@
+/* Monitoring records gather for a moment and are written many at a time in one transaction; an update of a record that still waits is
+ * merged into it. Readers flush first, so nobody sees the delay. pipeline.md §11. */
+#include "pipeline/engine.h"
+
+enum { RECORD_DELAY_MS = 200, RECORDS_PER_TX = 512, RECORDS_MAX = 20000 };
+
+struct record {
+    struct list node;
+    struct scope scope;
+    const char *kind; /* a literal */
+    json_t *row;
+    char *index_key;  /* in engine.record_index, or NULL */
+};
+
+struct batch {
+    struct engine *engine;
+    struct scope scope;
+    struct list items;
+    size_t n;
+};
+
+static void record_free(struct record *r)
+{
+    json_decref(r->row);
+    mem_free(r->index_key);
+    mem_free(r);
+}
+
+/* Key under which a later record may find this one while it waits. */
+static char *index_key(const struct scope *s, const char *kind, const json_t *row)
+{
+    auto_buf b = BUF(4096);
+    if (strcmp(kind, "message") == 0)
+        buf_fmt(&b, "m|%s|%s", s->workspace, json_z_or(row, "id", ""));
+    else if (strcmp(kind, "session") == 0)
+        buf_fmt(&b, "s|%s|%s|%s", s->workspace, json_z_or(row, "bot_id", ""), json_z_or(row, "session_id", ""));
+    else
+        return NULL;
+    return b.failed ? NULL : mem_strndup(b.p, b.n);
+}
+
+/* True if the row was merged into one that waits. */
+static bool merge(struct engine *e, const struct scope *s, const char *kind, const json_t *row)
+{
+    const char *as = strcmp(kind, "message_update") == 0 ? "message" : kind;
+    char *key = index_key(s, as, row);
+    struct record *old = key ? map_get(&e->record_index, str_c(key)) : NULL;
+    mem_free(key);
+    if (!old)
+        return false;
+    if (strcmp(kind, "message_update") == 0)
+        return json_object_update(old->row, (json_t *)(uintptr_t)row) == 0;
+    if (strcmp(kind, "session") == 0) {
+        int64_t n = json_i_or(old->row, "message_count", 1) + json_i_or(row, "message_count", 1);
+        json_t *first = json_incref(json_object_get(old->row, "start_time"));
+        return json_object_update(old->row, (json_t *)(uintptr_t)row) == 0 && json_set(old->row, "message_count", json_integer(n)) &&
+               json_set(old->row, "start_time", first);
+    }
+    return false;
+}
+
+static bool write_batch(struct db_tx *tx, void *arg, struct error *err)
+{
+    struct batch *b = arg;
+    list_each(it, &b->items)
+    {
+        struct record *r = container_of(it, struct record, node);
+        if (!monitor_write(tx, &b->scope, r->kind, r->row, err))
+            return false;
+    }
+    return true;
+}
+
+static void batch_free(struct batch *b)
+{
+    struct list *node;
+    while ((node = list_pop(&b->items)))
+        record_free(container_of(node, struct record, node));
+    mem_free(b);
+}
+
+static void start_write(struct engine *e);
+
+static void on_written(void *arg, bool ok, const struct error *err)
+{
+    struct batch *b = arg;
+    struct engine *e = b->engine;
+    if (!ok)
+        log_error("monitor", "%zu monitoring records were not written: %s", b->n, err->msg);
+    batch_free(b);
+    e->record_writing = false;
+    if (!list_empty(&e->records))
+        start_write(e);
+    task_cond_notify_all(&e->record_cond);
+}
+
+/* Takes the waiting records of one workspace into a batch and writes it. */
+static void start_write(struct engine *e)
+{
+    if (e->record_writing || list_empty(&e->records))
+        return;
+    struct batch *b = new (struct batch);
+    if (!b)
+        return;
+    b->engine = e;
+    list_init(&b->items);
+    b->scope = container_of(e->records.next, struct record, node)->scope;
+    list_each(it, &e->records)
+    {
+        struct record *r = container_of(it, struct record, node);
+        if (b->n >= RECORDS_PER_TX)
+            break;
+        if (!scope_eq(&r->scope, &b->scope))
+            continue;
+        list_del(&r->node);
+        if (r->index_key)
+            map_del(&e->record_index, str_c(r->index_key));
+        list_push(&b->items, &r->node);
+        b->n++;
+        e->record_count--;
+    }
+    struct error err = {0};
+    e->record_writing = true;
+    if (!db_write_async(e->store->db, scope_db(&b->scope), write_batch, b, on_written, &err)) {
+        e->record_writing = false;
+        log_error("monitor", "%zu monitoring records were not written: %s", b->n, err.msg);
+        batch_free(b);
+    }
+}
+
+static void on_timer(void *arg)
+{
+    start_write(arg);
+}
+
+void record_put(struct engine *e, const struct scope *s, const char *kind, json_t *row)
+{
+    if (!row)
+        return;
+    if (merge(e, s, kind, row)) {
+        json_decref(row);
+        return;
+    }
+    struct record *r = e->record_count < RECORDS_MAX ? new (struct record) : NULL;
+    if (!r) {
+        log_warn("monitor", "a monitoring record was dropped: too many wait to be written");
+        json_decref(row);
+        return;
+    }
+    *r = (struct record){.scope = *s, .kind = kind, .row = row, .index_key = index_key(s, kind, row)};
+    if (r->index_key && !map_put(&e->record_index, str_c(r->index_key), r)) {
+        mem_free(r->index_key);
+        r->index_key = NULL;
+    }
+    list_push(&e->records, &r->node);
+    if (++e->record_count >= RECORDS_PER_TX)
+        start_write(e);
+    else if (e->record_count == 1)
+        task_timer_start(&e->record_timer, RECORD_DELAY_MS, on_timer, e);
+}
+
+bool record_flush(struct engine *e, struct error *err)
+{
+    while (e->record_writing || !list_empty(&e->records)) {
+        start_write(e);
+        if (!e->record_writing)
+            return err_set(err, ERR_NOMEM, "monitoring records could not be written");
+        if (!task_cond_wait(&e->record_cond, err))
+            return false;
+    }
+    return true;
+}
+
+void records_free(struct engine *e)
+{
+    task_timer_stop(&e->record_timer);
+    struct list *node;
+    while ((node = list_pop(&e->records)))
+        record_free(container_of(node, struct record, node));
+    map_free(&e->record_index);
+}

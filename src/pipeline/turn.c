@@ -1,0 +1,231 @@
+/* How an answer leaves: one transaction makes reply, history and ledger state durable, then the adapter gets it. A crash before the
+ * commit repeats the turn; a crash after it repeats only the delivery, with the same content. design.md §1.2, pipeline.md §7.10. */
+#include "pipeline/engine.h"
+
+struct commit {
+    struct scope scope;
+    const json_t *ids;          /* of the messages that are answered; NULL: no ledger */
+    const char *state, *error;
+    bool has_delivery;
+    struct delivery delivery;
+    json_t *session, *conversation; /* rows to save or NULL */
+    const char *conversation_id;
+    const json_t *turn;         /* messages or NULL */
+    int64_t keep_turns;
+};
+
+static bool do_commit(struct db_tx *tx, void *arg, struct error *err)
+{
+    struct commit *c = arg;
+    if (c->ids && !ledger_state(tx, &c->scope, c->ids, c->state, c->error, err))
+        return false;
+    if (c->has_delivery && !ledger_reply(tx, &c->scope, &c->delivery, err))
+        return false;
+    if (c->session && !session_save(tx, &c->scope, c->session, c->conversation, err))
+        return false;
+    return !c->turn || session_append_turn(tx, &c->scope, c->conversation_id, c->turn, c->keep_turns, err);
+}
+
+/* What stays of a turn: the user's message and what answered it; no payloads, no empty assistant messages, no call without its
+ * result (providers.md §16). New array or NULL when nothing is worth keeping. */
+static json_t *turn_messages(const struct run *r)
+{
+    const struct query *q = r->query;
+    if (!r->history_ready || !q->user_message || json_array_size(q->responses) == 0)
+        return NULL;
+    json_t *out = json_array();
+    json_array_append_new(out, json_deep_copy(q->user_message));
+    size_t i, n = 0;
+    json_t *m;
+    json_array_foreach(q->responses, i, m)
+    {
+        struct str text = llm_content_text(q->arena, m);
+        if (!text.n && !json_object_get(m, "tool_calls") && strcmp(json_z_or(m, "role", ""), "assistant") == 0)
+            continue;
+        json_array_append_new(out, json_deep_copy(m));
+        n++;
+    }
+    size_t k;
+    json_t *part;
+    json_array_foreach(out, i, m)
+    {
+        json_array_foreach(json_object_get(m, "content"), k, part)
+        {
+            if (json_object_get(part, "image_base64"))
+                json_set(part, "image_base64", json_null());
+            if (json_object_get(part, "file_base64"))
+                json_set(part, "file_base64", json_null());
+        }
+    }
+    if (n)
+        return out;
+    json_decref(out);
+    return NULL;
+}
+
+/* The committed turn into the cached session. */
+static void remember(struct run *r, json_t *turn, int64_t keep)
+{
+    struct session *s = r->session;
+    json_array_append(s->turns, turn);
+    while ((int64_t)json_array_size(s->turns) > keep)
+        json_array_remove(s->turns, 0);
+    s->fresh = false;
+}
+
+static json_t *default_payload(const struct reply *rep)
+{
+    return json_pack("{s:O,s:s,s:s,s:s,s:s,s:O*,s:b,s:s*}", "chain", rep->chain, "launcher_type",
+                     launcher_name(rep->event->launcher), "launcher_id", rep->launcher_id, "message_id", rep->message_id, "turn_id",
+                     rep->turn_id, "context", rep->context, "quote_origin", (int)rep->quote_origin, "response_id", rep->response_id);
+}
+
+static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
+{
+    struct query *q = r->query;
+    const struct adapter *a = bot_adapter(r->bot);
+    struct commit c = {.scope = q->scope, .state = "done"};
+    auto_json turn = turn_messages(r);
+    auto_json payload = NULL;
+    auto_json session = NULL;
+    auto_json conversation = NULL;
+    auto_buf text = BUF(256u << 20);
+    if (!r->pending->ephemeral) {
+        payload = a->delivery_payload ? a->delivery_payload(bot_instance(r->bot), rep) : default_payload(rep);
+        if (!payload || !json_put(&text, payload))
+            return err_set(err, ERR_NOMEM, "out of memory");
+        c.ids = q->inbound_ids;
+        c.has_delivery = true;
+        c.delivery = (struct delivery){.id = rep->delivery_id, .bot = q->bot_uuid, .message_id = q->message_id,
+                                       .session_key = query_session_name(q), .number = rep->number, .is_final = true,
+                                       .payload = buf_view(&text)};
+    }
+    if (turn && r->session && r->session->conversation) {
+        c.turn = turn;
+        c.conversation_id = json_z_or(r->session->conversation, "id", "");
+        c.keep_turns = conf_int(r->pipe->config, "ai.local-agent.max-round", 10);
+        if (c.keep_turns < 1)
+            c.keep_turns = 1;
+    }
+    if (r->session && (r->session->fresh || c.turn)) {
+        c.session = session = json_deep_copy(r->session->row);
+        c.conversation = conversation = json_deep_copy(r->session->conversation);
+    }
+    if ((c.ids || c.session || c.turn) && !db_write(r->engine->store->db, scope_db(&q->scope), do_commit, &c, err))
+        return err_wrap(err, "the answer could not be stored");
+    r->committed = true;
+    if (c.turn)
+        remember(r, turn, c.keep_turns);
+    return true;
+}
+
+static bool hand_out(struct run *r, json_t *chain, bool is_chunk, bool is_final, bool quote, struct error *err)
+{
+    struct query *q = r->query;
+    struct reply rep = {
+        .message_id = q->message_id,
+        .turn_id = q->uuid,
+        .response_id = is_chunk ? q->response_id : NULL,
+        .event = &q->event,
+        .launcher_id = q->launcher_id,
+        .context = q->reply_context,
+        .chain = chain,
+        .quote_origin = quote,
+        .is_chunk = is_chunk,
+        .is_final = is_final,
+        .tool_calls = r->tool_calls,
+    };
+    r->last_out = arena_json(q->arena, json_incref(chain));
+    bool ends = is_final && !(is_chunk && r->tool_calls);
+    if (ends && !r->committed) {
+        char id[UUID_SIZE];
+        uuid4(id);
+        rep.number = ++q->parts;
+        rep.delivery_id = r->pending->ephemeral ? NULL : str_z(q->arena, str_c(id));
+        if (!commit_turn(r, &rep, err))
+            return false;
+        r->answered = true;
+    } else if (!is_chunk) {
+        rep.number = ++q->parts;
+    }
+    enum reply_result res = bot_reply(r->bot, &rep, err);
+    if (rep.delivery_id && res == REPLY_SENT)
+        turn_delivered(r->engine, &q->scope, rep.delivery_id, true, 1, NULL);
+    if (res != REPLY_FAILED)
+        return true;
+    if (rep.delivery_id && err->code != ERR_CANCELED)
+        turn_delivered(r->engine, &q->scope, rep.delivery_id, false, 1, err->msg);
+    return false;
+}
+
+bool turn_reply(struct run *r, bool quote, struct error *err)
+{
+    bool chunk = r->streams && r->is_chunk;
+    return hand_out(r, r->out_chain, chunk, chunk ? r->is_final : r->is_final && !r->tool_calls, quote, err);
+}
+
+bool turn_notice(struct run *r, const json_t *notice, bool interrupt, struct error *err)
+{
+    struct query *q = r->query;
+    json_t *chain = json_is_string(notice) ? chain_of_text(json_sv(notice)) : json_deep_copy(notice);
+    chain = arena_json(q->arena, chain);
+    if (!chain)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    if (conf_bool(r->pipe->config, "output.misc.at-sender", true) && q->event.launcher == LAUNCHER_GROUP)
+        json_array_insert_new(chain, 0, comp_at(q->event.sender_id, q->event.sender_name));
+    bool quote = conf_bool(r->pipe->config, "output.misc.quote-origin", false);
+    bool chunk = r->streams && r->response && r->is_chunk;
+    bool final = interrupt || !chunk || r->is_final;
+    r->tool_calls = false;
+    r->history_ready = false; /* a failed turn leaves nothing in the history */
+    return hand_out(r, chain, chunk, final, quote, err);
+}
+
+/* ---- states without a reply ------------------------------------------------------------------------------------------- */
+
+struct close {
+    struct scope scope;
+    json_t *ids;
+    char state[16];
+    char *error;
+};
+
+static bool do_close(struct db_tx *tx, void *arg, struct error *err)
+{
+    struct close *c = arg;
+    return ledger_state(tx, &c->scope, c->ids, c->state, c->error, err);
+}
+
+static void close_done(void *arg, bool ok, const struct error *err)
+{
+    struct close *c = arg;
+    if (!ok)
+        log_error("ledger", "a message's state was not stored: %s", err->msg);
+    json_decref(c->ids);
+    mem_free(c->error);
+    mem_free(c);
+}
+
+void turn_close(struct run *r, const char *state, const char *error)
+{
+    if (r->pending->ephemeral)
+        return;
+    struct close *c = new (struct close);
+    if (!c)
+        return;
+    c->scope = r->pending->scope;
+    c->ids = json_deep_copy(r->pending->ids); /* the run goes on or ends while a database thread reads it */
+    snprintf(c->state, sizeof c->state, "%s", state);
+    c->error = error ? mem_strndup(error, strlen(error)) : NULL;
+    struct error err = {0};
+    if (!c->ids || !db_write_async(r->engine->store->db, scope_db(&c->scope), do_close, c, close_done, &err))
+        close_done(c, false, &err);
+    r->committed = true;
+}
+
+void turn_delivered(struct engine *e, const struct scope *s, const char *id, bool ok, int64_t attempts, const char *error)
+{
+    struct error err = {0};
+    if (!ledger_delivered(e->store, s, id, ok ? "sent" : "failed", attempts, error, &err))
+        log_error("ledger", "the state of delivery %s was not stored: %s", id, err.msg);
+}
