@@ -1,6 +1,7 @@
 /* fiber: stacks with a guard, a pool of them, and the switch between a fiber and the loop. */
 #include "task/task_private.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -22,11 +23,13 @@ enum {
 #else
     STACK = 64 * 1024,
 #endif
+    COLOURS = 8,
     POOL_MAX = 256,
-    POOL_WARM = 32, /* so many pooled stacks keep their pages */
+    POOL_WARM = 32, /* so many pooled stacks keep their pages for good */
 };
 
 static char *pool[POOL_MAX];
+static bool dirty[POOL_MAX]; /* the stack in that place has pages */
 static size_t pooled;
 static struct fiber loop_fiber;
 
@@ -56,10 +59,21 @@ static void stack_put(char *stack)
         munmap(stack - GUARD, GUARD + STACK);
         return;
     }
-    if (pooled >= POOL_WARM) {
-        madvise(stack, STACK, MADV_DONTNEED);
-    }
+    dirty[pooled] = true;
     pool[pooled++] = stack;
+}
+
+/* Not when a stack comes back: fibers that come and go in dozens would pay for fresh pages each
+ * time. */
+bool fiber_pool_trim(void)
+{
+    for (size_t i = POOL_WARM; i < pooled; i++) {
+        if (dirty[i]) {
+            madvise(pool[i], STACK, MADV_DONTNEED);
+            dirty[i] = false;
+        }
+    }
+    return pooled > POOL_WARM;
 }
 
 void fiber_pool_clear(void)
@@ -126,7 +140,7 @@ static void first(unsigned task_low, unsigned task_high, unsigned fn_low, unsign
     void (*entry)(struct task *) =
         (void (*)(struct task *))((uintptr_t)fn_low | (uintptr_t)fn_high << 32);
 #if TASK_ASAN
-    __sanitizer_finish_switch_fiber(NULL, &loop_fiber.bottom, &loop_fiber.size);
+    __sanitizer_finish_switch_fiber(NULL, NULL, NULL);
 #endif
     entry(t);
     abort();
@@ -176,8 +190,11 @@ struct task *fiber_make(void (*entry)(struct task *t))
     if (!stack) {
         return NULL;
     }
-    struct task *t =
-        (struct task *)(void *)(stack + STACK - ((sizeof(struct task) + 63) & ~(size_t)63));
+    /* All stacks lie alike within their pages; without an offset that differs, their hot ends would
+     * compete for the same few lines of the cache. */
+    static unsigned colour;
+    size_t offset = (colour++ % COLOURS) * 128 + ((sizeof(struct task) + 63) & ~(size_t)63);
+    struct task *t = (struct task *)(void *)(stack + STACK - offset);
     memset(t, 0, sizeof(*t));
     t->stack = stack;
     prepare(t, entry);
@@ -197,28 +214,43 @@ void fiber_loop_stack(void)
 #if TASK_TSAN
     loop_fiber.tsan = __tsan_get_current_fiber();
 #endif
+#if TASK_ASAN
+    pthread_attr_t attr;
+    void *bottom;
+    if (pthread_getattr_np(pthread_self(), &attr) != 0) {
+        abort();
+    }
+    pthread_attr_getstack(&attr, &bottom, &loop_fiber.size);
+    pthread_attr_destroy(&attr);
+    loop_fiber.bottom = bottom;
+#endif
+}
+
+/* `last`: `from` does not come back. */
+static inline void change(struct fiber *from, struct fiber *to, bool last)
+{
+#if TASK_ASAN
+    /* NULL releases the fake frames of a fiber that has ended. */
+    __sanitizer_start_switch_fiber(last ? NULL : &from->fake_stack, to->bottom, to->size);
+#endif
+    (void)last;
+    swap(from, to);
+#if TASK_ASAN
+    __sanitizer_finish_switch_fiber(from->fake_stack, NULL, NULL);
+#endif
 }
 
 void fiber_enter(struct task *t)
 {
-#if TASK_ASAN
-    __sanitizer_start_switch_fiber(&loop_fiber.fake_stack, t->fiber.bottom, t->fiber.size);
-#endif
-    swap(&loop_fiber, &t->fiber);
-#if TASK_ASAN
-    __sanitizer_finish_switch_fiber(loop_fiber.fake_stack, NULL, NULL);
-#endif
+    change(&loop_fiber, &t->fiber, false);
 }
 
 void fiber_leave(struct task *t)
 {
-#if TASK_ASAN
-    /* NULL at the end: the fiber does not come back, its fake frames are released. */
-    __sanitizer_start_switch_fiber(t->state == TASK_ENDED ? NULL : &t->fiber.fake_stack,
-                                   loop_fiber.bottom, loop_fiber.size);
-#endif
-    swap(&t->fiber, &loop_fiber);
-#if TASK_ASAN
-    __sanitizer_finish_switch_fiber(t->fiber.fake_stack, &loop_fiber.bottom, &loop_fiber.size);
-#endif
+    change(&t->fiber, &loop_fiber, t->state == TASK_ENDED);
+}
+
+void fiber_pass(struct task *from, struct task *to)
+{
+    change(&from->fiber, &to->fiber, false);
 }

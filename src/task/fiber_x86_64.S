@@ -31,7 +31,9 @@ fiber_swap:
     popq    %r12
     popq    %rbx
     popq    %rbp
-    ret
+    /* Not ret: the return predictor would expect the caller on the other stack each time. */
+    popq    %rcx
+    jmp     *%rcx
     .cfi_endproc
     .size   fiber_swap, . - fiber_swap
 

@@ -30,26 +30,38 @@ static void sweep(void *arg)
 {
     (void)arg;
     task_rt.epoch++;
+    bool again = fiber_pool_trim();
     /* In the order of their parking, so the first young one ends it. A trimmed fiber leaves the
      * list and costs nothing until it parks again. */
     while (!list_empty(&task_rt.parked)) {
         struct task *t = container_of(task_rt.parked.next, struct task, queue);
         if (task_rt.epoch - t->parked_epoch < LONG_PARK) {
-            task_timer_start(&task_rt.sweep, SWEEP_MS, sweep, NULL);
-            return;
+            again = true;
+            break;
         }
-        list_del(&t->queue);
+        queue_del(&t->queue);
         fiber_trim(t);
     }
-    task_rt.sweeping = false;
+    task_rt.sweeping = again;
+    if (again) {
+        task_timer_start(&task_rt.sweep, SWEEP_MS, sweep, NULL);
+    }
+}
+
+static inline void start_sweeping(void)
+{
+    if (!task_rt.sweeping) {
+        task_rt.sweeping = true;
+        task_timer_start(&task_rt.sweep, SWEEP_MS, sweep, NULL);
+    }
 }
 
 void task_make_ready(struct task *t)
 {
     if (t->state == TASK_PARKED) {
-        list_del(&t->queue);
+        queue_del(&t->queue);
         t->state = TASK_READY;
-        list_push(&task_rt.ready, &t->queue);
+        queue_push(&task_rt.ready, &t->queue);
     }
 }
 
@@ -65,45 +77,59 @@ bool task_in_fiber(void)
     return current != NULL;
 }
 
-static void run_one(struct task *t)
+/* The next fiber of this phase, made the running one; NULL when none is ready or the phase is
+ * over. */
+static inline struct task *take_next(void)
 {
+    if (task_rt.ready.next == &task_rt.ready || task_rt.phase_left == 0) {
+        return NULL;
+    }
+    if (--task_rt.phase_left % CLOCK_EVERY == 0 &&
+        time_mono_us() - task_rt.phase_began_us > PHASE_US) {
+        task_rt.phase_left = 0;
+        return NULL;
+    }
+    struct task *t = container_of(task_rt.ready.next, struct task, queue);
+    queue_del(&t->queue);
     t->state = TASK_RUNNING;
     current = t;
     task_rt.switches++;
     atomic_store_explicit(&task_rt.running, t->name, memory_order_relaxed);
-    atomic_store_explicit(&task_rt.beat,
-                          atomic_load_explicit(&task_rt.beat, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-    fiber_enter(t);
-    current = NULL;
-    if (t->state == TASK_PARKED) {
-        t->parked_epoch = task_rt.epoch;
-        list_push(&task_rt.parked, &t->queue);
-        if (!task_rt.sweeping) {
-            task_rt.sweeping = true;
-            task_timer_start(&task_rt.sweep, SWEEP_MS, sweep, NULL);
-        }
-    } else if (t->state == TASK_READY) {
-        list_push(&task_rt.ready, &t->queue);
+    atomic_store_explicit(&task_rt.beat, task_rt.beat_count++, memory_order_relaxed);
+    return t;
+}
+
+void task_leave(struct task *t)
+{
+    if (t->state == TASK_READY) {
+        queue_push(&task_rt.ready, &t->queue);
     } else {
-        fiber_drop(t);
+        t->parked_epoch = task_rt.epoch;
+        queue_push(&task_rt.parked, &t->queue);
+        start_sweeping();
+    }
+    struct task *next = take_next();
+    if (!next) {
+        fiber_leave(t);
+    } else if (next != t) {
+        fiber_pass(t, next);
     }
 }
 
 /* One phase: due timers, then ready fibers within the bound. */
 static void run_phase(void)
 {
-    int64_t began = time_mono_us();
-    watchdog_beat(began);
-    timer_run_due(began);
-    for (int n = 0; n < PHASE_FIBERS; n++) {
-        struct list *node = list_pop(&task_rt.ready);
-        if (!node) {
-            break;
-        }
-        run_one(container_of(node, struct task, queue));
-        if (n % CLOCK_EVERY == CLOCK_EVERY - 1 && time_mono_us() - began > PHASE_US) {
-            break;
+    task_rt.phase_began_us = time_mono_us();
+    task_rt.phase_left = PHASE_FIBERS;
+    watchdog_beat(task_rt.phase_began_us);
+    timer_run_due(task_rt.phase_began_us);
+    struct task *t;
+    while ((t = take_next())) {
+        fiber_enter(t);
+        t = current; /* fibers may have passed the turn on */
+        current = NULL;
+        if (t->state == TASK_ENDED) {
+            fiber_drop(t);
         }
     }
     atomic_store_explicit(&task_rt.running, NULL, memory_order_relaxed);
@@ -128,7 +154,7 @@ static void on_prepare(uv_prepare_t *h)
 {
     (void)h;
     run_phase();
-    bool more = !list_empty(&task_rt.ready);
+    bool more = task_rt.ready.next != &task_rt.ready;
     if (more && !task_rt.idling) {
         uv_idle_start(&task_rt.idle, on_idle);
     } else if (!more && task_rt.idling) {
@@ -207,6 +233,7 @@ static void fiber_main(struct task *t)
     task_end_of_fiber(t);
     task_rt.count--;
     t->state = TASK_ENDED;
+    start_sweeping(); /* for the pool, where the stack goes */
     fiber_leave(t);
 }
 
@@ -228,7 +255,7 @@ bool task_spawn(struct task_group *g, const char *name, void (*fn)(void *arg), v
     t->fn = fn;
     t->arg = arg;
     group_add(g, t);
-    list_push(&task_rt.ready, &t->queue);
+    queue_push(&task_rt.ready, &t->queue);
     if (++task_rt.count > task_rt.peak) {
         task_rt.peak = task_rt.count;
     }
@@ -277,6 +304,8 @@ static void set_up(void)
     struct task_runtime *rt = &task_rt;
     size_t limit = rt->limit;
     *rt = (struct task_runtime){.limit = limit, .active = true};
+    list_init(&rt->ready);
+    list_init(&rt->parked);
     signal(SIGPIPE, SIG_IGN); /* a peer that went away is an error of write, not the end of us */
     must(uv_loop_init(&rt->loop) == 0, "uv_loop_init");
     must(uv_async_init(&rt->loop, &rt->async, on_async) == 0, "uv_async_init");

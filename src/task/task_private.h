@@ -79,15 +79,34 @@ struct task *fiber_make(void (*entry)(struct task *t));
 /* Gives back the stack of an ended fiber; the task is gone after it. */
 void fiber_drop(struct task *t);
 void fiber_enter(struct task *t); /* from the loop's stack */
-void fiber_leave(struct task *t); /* back to the loop's stack; returns at the next fiber_enter */
+void fiber_leave(struct task *t); /* back to the loop's stack; returns when t is entered again */
+void fiber_pass(struct task *from, struct task *to); /* straight from one to another */
 /* Gives back the pages of a parked fiber that lie below its stack pointer. */
 void fiber_trim(struct task *t);
+/* Gives back the pages of pooled stacks but for some. True: to be called again later, stacks may
+ * come back until then. */
+bool fiber_pool_trim(void);
 void fiber_pool_clear(void);
 size_t fiber_pooled(void);
 /* Tells the sanitizers about the loop's own stack. */
 void fiber_loop_stack(void);
 
 /* ---- loop.c ---------------------------------------------------------------------------------- */
+
+/* The list functions of base for initialised heads and nodes, inline: each switch uses two. */
+static inline void queue_push(struct list *head, struct list *node)
+{
+    node->next = head;
+    node->prev = head->prev;
+    head->prev->next = node;
+    head->prev = node;
+}
+static inline void queue_del(struct list *node)
+{
+    node->next->prev = node->prev;
+    node->prev->next = node->next;
+    node->next = node->prev = node;
+}
 
 struct task_runtime {
     bool active, done;
@@ -99,7 +118,9 @@ struct task_runtime {
     uv_timer_t timer;
     uv_poll_t poll;
     bool idling;
-    struct list ready, parked;
+    struct list ready, parked; /* heads always initialised */
+    int phase_left;            /* fibers that this phase may still run */
+    int64_t phase_began_us;
     struct task_group *root;
     size_t limit, count, peak;
     uint64_t switches;
@@ -108,14 +129,18 @@ struct task_runtime {
     bool sweeping;
     /* For the watchdog's thread. */
     _Atomic(const char *) running; /* name of the fiber that runs, NULL between fibers */
-    _Atomic uint64_t beat;         /* steps of the loop: turns and fibers run */
-    _Atomic bool polling;          /* the loop waits for events */
-    _Atomic int64_t beat_us;       /* when the last turn began */
+    _Atomic uint64_t beat;         /* changes with each step: turns and fibers run */
+    uint64_t beat_count;
+    _Atomic bool polling;    /* the loop waits for events */
+    _Atomic int64_t beat_us; /* when the last turn began */
 };
 extern struct task_runtime task_rt;
 
 /* Makes a parked fiber ready; nothing when it is not parked. */
 void task_make_ready(struct task *t);
+/* Lets others run. t, the running fiber, is TASK_READY or TASK_PARKED; returns when its turn
+ * comes again. */
+void task_leave(struct task *t);
 
 /* ---- group.c --------------------------------------------------------------------------------- */
 

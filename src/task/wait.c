@@ -23,7 +23,7 @@ static void park(struct task *t, int64_t until_us)
         timer_start_at(&t->timer, until_us, on_limit, t);
     }
     t->state = TASK_PARKED;
-    fiber_leave(t);
+    task_leave(t);
     if (until_us != WAIT_FOREVER) {
         task_timer_stop(&t->timer);
     }
@@ -132,7 +132,7 @@ void task_yield(void)
 {
     struct task *t = task_self();
     t->state = TASK_READY;
-    fiber_leave(t);
+    task_leave(t);
 }
 
 bool task_sleep_ms(int64_t ms, struct error *err)

@@ -35,9 +35,7 @@ void watchdog_beat(int64_t now_us)
     }
     atomic_store_explicit(&task_rt.beat_us, now_us, memory_order_relaxed);
     atomic_store_explicit(&task_rt.polling, false, memory_order_relaxed);
-    atomic_store_explicit(&task_rt.beat,
-                          atomic_load_explicit(&task_rt.beat, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
+    atomic_store_explicit(&task_rt.beat, task_rt.beat_count++, memory_order_relaxed);
 }
 
 /* Waits; false when the thread has to end. */
