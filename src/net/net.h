@@ -46,6 +46,8 @@ struct http_request {
     struct str params[8];       /* path parameters of the matched route, decoded, in order */
     size_t param_count;
     const struct http_route *route; /* NULL in the fallback handler */
+    bool path_known;            /* fallback: the path has a route, but not for this method (405) */
+    json_t *json;               /* body of HTTP_BODY_JSON (never NULL in the handler) and _LENIENT (NULL: none or invalid); borrowed */
     struct arena *arena;        /* lives until the answer is written */
     const char *request_id;     /* §1.3: from the client or a fresh UUIDv4; NUL-terminated */
     const char *peer;           /* numeric address, "" if unknown */
@@ -64,7 +66,8 @@ void http_answer(struct http_request *r, int status, const char *content_type, s
 void http_answer_header(struct http_request *r, const char *name, struct str value); /* before the answer; copies; rejects CR LF */
 /* Body that outlives the request (static or an asset): not copied. */
 void http_answer_static(struct http_request *r, int status, const char *content_type, const void *body, size_t n);
-/* Chunked answer. write waits for room (64 KiB in flight) and fails with ERR_CLOSED when the client is gone or too slow. */
+/* Chunked answer. A handler that returns without http_stream_end cuts the connection, so that the client sees the answer was
+ * not whole. write waits for room (64 KiB in flight) and fails with ERR_CLOSED when the client is gone or too slow. */
 bool http_stream_start(struct http_request *r, int status, const char *content_type, struct error *err) warn_unused;
 bool http_stream_write(struct http_request *r, struct str data, struct error *err) warn_unused;
 void http_stream_end(struct http_request *r);
@@ -142,7 +145,6 @@ struct http_part {
 };
 bool multipart_parse(struct arena *a, struct str content_type, struct str body, struct http_part **parts, size_t *count,
                      struct error *err) warn_unused;
-/* Incremental twin used by the fuzz and split tests is private. */
 
 /* ---- WebSocket (server and client) -----------------------------------------------------------------------------------------
  * Frames by wslay. An idle server socket costs a few hundred bytes besides its fiber. */
@@ -156,6 +158,8 @@ struct ws_opts {
     size_t message_max;  /* bytes of a received message; default 10 MiB; over it: closed with 1009 */
     size_t queue_max;    /* bytes queued to send; default 8 MiB; over it ws_send fails with ERR_CAPACITY */
     int ping_ms;         /* own pings and dead-peer check; 0: none */
+    const char *subprotocol; /* ws_accept: selected when the client offers it; NULL: none is */
+    bool no_proxy;       /* ws_connect: straight to the host */
 };
 /* Takes over the connection of an upgrade request (101 sent). The handler's fiber goes on with the socket and calls ws_close at
  * its end; r->arena stays valid. A missing Origin is fine. ERR_INVALID if the request is no upgrade (answer it yourself). */

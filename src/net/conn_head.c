@@ -1,0 +1,164 @@
+/* Heads of requests: framing by our own strict scan, syntax and semantics by llhttp. The scan makes sure that llhttp sees
+ * a whole head with nothing but CR LF as line ends, so that no two servers can disagree about where a request ends. */
+#include "net/conn.h"
+
+#include <llhttp.h>
+
+ptrdiff_t head_scan(const char *p, size_t n, size_t from)
+{
+    for (size_t i = from; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        bool after_cr = i > 0 && p[i - 1] == '\r';
+        if (c == '\n') {
+            if (!after_cr)
+                return -1;
+            if (i >= 3 && p[i - 2] == '\n')
+                return (ptrdiff_t)i + 1;
+        } else if (after_cr || (c < 0x20 && c != '\r' && c != '\t') || c == 0x7f) {
+            return -1;
+        } else if ((c == ' ' || c == '\t') && i > 0 && p[i - 1] == '\n') {
+            return -1; /* a folded header line (RFC 9112 §5.2) */
+        }
+    }
+    return 0;
+}
+
+struct parse {
+    struct head *h;
+    struct str name, value;
+    bool too_many;
+};
+
+static int on_url(llhttp_t *l, const char *at, size_t n)
+{
+    struct parse *ps = l->data;
+    struct str *t = &ps->h->target;
+    *t = t->p ? str_n(t->p, (size_t)(at + n - t->p)) : str_n(at, n);
+    return 0;
+}
+
+static int on_field(llhttp_t *l, const char *at, size_t n)
+{
+    struct parse *ps = l->data;
+    ps->name = ps->name.p ? str_n(ps->name.p, (size_t)(at + n - ps->name.p)) : str_n(at, n);
+    return 0;
+}
+
+static int on_value(llhttp_t *l, const char *at, size_t n)
+{
+    struct parse *ps = l->data;
+    ps->value = ps->value.p ? str_n(ps->value.p, (size_t)(at + n - ps->value.p)) : str_n(at, n);
+    return 0;
+}
+
+static int on_value_end(llhttp_t *l)
+{
+    struct parse *ps = l->data;
+    if (ps->h->header_count == CONN_HEADERS_MAX) {
+        ps->too_many = true;
+        return HPE_USER;
+    }
+    struct str value = ps->value.p ? str_trim(ps->value) : S("");
+    ps->h->headers[ps->h->header_count++] = (struct http_header){ps->name, value};
+    ps->name = ps->value = STR_NONE;
+    return 0;
+}
+
+static int on_head(llhttp_t *l)
+{
+    return HPE_PAUSED;
+}
+
+static enum http_method method_of(unsigned m)
+{
+    switch (m) {
+    case HTTP_GET: return HTTP_M_GET;
+    case HTTP_POST: return HTTP_M_POST;
+    case HTTP_PUT: return HTTP_M_PUT;
+    case HTTP_DELETE: return HTTP_M_DELETE;
+    case HTTP_PATCH: return HTTP_M_PATCH;
+    case HTTP_OPTIONS: return HTTP_M_OPTIONS;
+    case HTTP_HEAD: return HTTP_M_HEAD;
+    default: return HTTP_M_OTHER;
+    }
+}
+
+/* What llhttp leaves to its user. Returns 0 or a status. */
+static int head_check(struct head *h)
+{
+    int hosts = 0, encodings = 0;
+    for (size_t i = 0; i < h->header_count; i++) {
+        struct http_header *hd = &h->headers[i];
+        if (str_ieqz(hd->name, "host")) {
+            hosts++;
+        } else if (str_ieqz(hd->name, "transfer-encoding")) {
+            /* Only "chunked" itself: a list of codings is legal but nobody sends it and proxies disagree about it. */
+            if (++encodings > 1 || !str_ieqz(hd->value, "chunked"))
+                return 400;
+        } else if (str_ieqz(hd->name, "expect")) {
+            if (!str_ieqz(hd->value, "100-continue"))
+                return 417;
+            h->expect_continue = true;
+        }
+    }
+    h->chunked = encodings > 0;
+    if (h->chunked && (h->has_length || h->http10))
+        return 400;
+    if (hosts > 1 || (hosts == 0 && !h->http10))
+        return 400;
+    return 0;
+}
+
+int head_parse(const char *p, size_t n, struct head *h)
+{
+    static const llhttp_settings_t settings = {
+        .on_url = on_url,
+        .on_header_field = on_field,
+        .on_header_value = on_value,
+        .on_header_value_complete = on_value_end,
+        .on_headers_complete = on_head,
+    };
+    struct parse ps = {.h = h};
+    llhttp_t l;
+    llhttp_init(&l, HTTP_REQUEST, (llhttp_settings_t *)(uintptr_t)&settings);
+    l.data = &ps;
+    h->header_count = 0;
+    h->target = STR_NONE;
+    h->expect_continue = false;
+    llhttp_errno_t e = llhttp_execute(&l, p, n);
+    if (ps.too_many)
+        return 431;
+    if (e != HPE_PAUSED)
+        return 400;
+    if (l.http_major != 1 || !h->target.p)
+        return 400;
+    h->http10 = l.http_minor == 0;
+    h->method = method_of(l.method);
+    h->has_length = (l.flags & F_CONTENT_LENGTH) != 0;
+    h->content_length = h->has_length ? l.content_length : 0;
+    h->keep_alive = h->http10 ? (l.flags & F_CONNECTION_KEEP_ALIVE) != 0 && !(l.flags & F_CONNECTION_CLOSE)
+                              : (l.flags & F_CONNECTION_CLOSE) == 0;
+    return head_check(h);
+}
+
+bool head_target(struct str target, struct str *path, struct str *query)
+{
+    if (str_istarts(target, S("http://")) || str_istarts(target, S("https://"))) {
+        target = str_sub(target, (size_t)str_find(target, S("://")) + 3, target.n);
+        size_t end = 0;
+        while (end < target.n && target.p[end] != '/' && target.p[end] != '?')
+            end++;
+        if (end == 0)
+            return false;
+        target = str_sub(target, end, target.n);
+        if (target.n == 0)
+            target = S("/");
+    }
+    ptrdiff_t hash = str_chr(target, '#');
+    if (hash >= 0)
+        target.n = (size_t)hash;
+    ptrdiff_t q = str_chr(target, '?');
+    *path = q < 0 ? target : str_sub(target, 0, (size_t)q);
+    *query = q < 0 ? S("") : str_sub(target, (size_t)q + 1, target.n);
+    return str_starts(*path, S("/")) || str_eqz(*path, "*");
+}

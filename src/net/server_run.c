@@ -1,0 +1,295 @@
+/* Requests of the HTTP server: from a parsed head to the handler's fiber and its end. */
+#include "net/conn.h"
+
+#include <arpa/inet.h>
+
+enum { ID_BYTES_MAX = 512, ID_CHARS_MAX = 128, JSON_ON_LOOP = 64 * 1024 };
+
+const char *http_method_name(enum http_method m)
+{
+    static const char *const names[] = {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "OTHER"};
+    return (unsigned)m < array_len(names) ? names[m] : "OTHER";
+}
+
+struct str http_header_get(const struct http_request *r, const char *name)
+{
+    for (size_t i = 0; i < r->header_count; i++)
+        if (str_ieqz(r->headers[i].name, name))
+            return r->headers[i].value;
+    return STR_NONE;
+}
+
+struct str http_param(const struct http_request *r, size_t index)
+{
+    return index < r->param_count ? r->params[index] : STR_NONE;
+}
+
+struct str http_query(const struct http_request *r, const char *key)
+{
+    return query_get(r->arena, r->query, key);
+}
+
+/* The client's id if http-api.md §1.3 takes it, else none. */
+static struct str client_id(const struct head *h)
+{
+    for (size_t i = 0; i < h->header_count; i++) {
+        if (!str_ieqz(h->headers[i].name, "x-request-id"))
+            continue;
+        struct str id = str_trim(h->headers[i].value);
+        bool ok = id.n > 0 && id.n <= ID_BYTES_MAX && utf8_valid(id) && utf8_count(id) <= ID_CHARS_MAX;
+        for (size_t k = 0; ok && k < id.n; k++)
+            ok = (unsigned char)id.p[k] >= 0x20;
+        return ok ? id : STR_NONE;
+    }
+    return STR_NONE;
+}
+
+static void peer_text(const struct http_conn *c, char out[46])
+{
+    static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
+    out[0] = 0;
+    if (c->family == 4)
+        inet_ntop(AF_INET, c->addr, out, 46);
+    else if (c->family == 6 && memcmp(c->addr, mapped, sizeof(mapped)) == 0)
+        inet_ntop(AF_INET, c->addr + 12, out, 46);
+    else if (c->family == 6)
+        inet_ntop(AF_INET6, c->addr, out, 46);
+}
+
+/* Decoded path, or STR_NONE for one that must not reach a handler. */
+static struct str clean_path(struct http_run *run, struct str raw)
+{
+    struct str path = str_chr(raw, '%') < 0 ? raw : url_decode(run->r.arena, raw, false);
+    if (!path.p || path.n == 0 || !utf8_valid(path))
+        return STR_NONE;
+    for (size_t i = 0; i < path.n; i++)
+        if ((unsigned char)path.p[i] < 0x20 || path.p[i] == 0x7f)
+            return STR_NONE;
+    return path;
+}
+
+/* Fills method, path and route; leaves r.path empty when the target is bad. */
+static void run_target(struct http_run *run)
+{
+    struct http_request *r = &run->r;
+    struct http_server *s = run->server;
+    if (!head_target(r->target, &r->raw_path, &r->query))
+        return;
+    struct str path = clean_path(run, r->raw_path);
+    if (!path.p || !router_match(s->router, r))
+        return;
+    run->preflight = r->method == HTTP_M_OPTIONS && !r->route && s->opts.cors;
+    if (str_eqz(r->raw_path, "*") && !run->preflight)
+        return;
+    r->path = path;
+}
+
+struct http_run *run_new(struct http_conn *c, const char *p, size_t n)
+{
+    struct http_server *s = c->server;
+    const struct head *h = &s->head;
+    struct str id = client_id(h);
+    size_t id_n = id.p ? id.n : 36, headers_n = h->header_count * sizeof(struct http_header);
+    struct http_run *run = mem_alloc(sizeof(*run) + headers_n + n + id_n + 1);
+    if (!run)
+        return NULL;
+    struct http_header *headers = (struct http_header *)(run + 1);
+    char *text = (char *)headers + headers_n, *id_text = text + n;
+    memcpy(text, p, n);
+    for (size_t i = 0; i < h->header_count; i++) {
+        headers[i].name = str_n(text + (h->headers[i].name.p - p), h->headers[i].name.n);
+        size_t vn = h->headers[i].value.n;
+        headers[i].value = str_n(vn ? text + (h->headers[i].value.p - p) : "", vn);
+    }
+    if (id.p)
+        memcpy(id_text, id.p, id_n);
+    else
+        server_uuid(s, id_text);
+    peer_text(c, run->peer);
+    run->conn = c;
+    run->server = s;
+    run->keep = h->keep_alive;
+    run->http10 = h->http10;
+    run->head_only = h->method == HTTP_M_HEAD;
+    run->chunked = h->chunked;
+    run->left = h->content_length;
+    run->r = (struct http_request){
+        .method = h->method,
+        .target = str_n(text + (h->target.p - p), h->target.n),
+        .headers = headers,
+        .header_count = h->header_count,
+        .arena = arena_new(s->opts.arena_max),
+        .request_id = id_text,
+        .peer = run->peer,
+        .start_us = time_mono_us(),
+        .conn = c,
+    };
+    if (!run->r.arena) {
+        mem_free(run);
+        return NULL;
+    }
+    run_target(run);
+    size_t max = run->r.route ? run->r.route->body_max : 0;
+    run->body.max = max && max < s->opts.body_max ? max : s->opts.body_max;
+    return run;
+}
+
+void run_free(struct http_run *run)
+{
+    arena_free(run->r.arena);
+    buf_free(&run->body);
+    buf_free(&run->extra);
+    mem_free(run);
+}
+
+struct parse_job {
+    struct str text;
+    json_t *json;
+    struct error *err;
+};
+
+static void parse_work(void *arg)
+{
+    struct parse_job *job = arg;
+    job->json = json_parse(job->text, job->err);
+}
+
+/* Parses r->body; large ones on a worker, since nothing may hold up the loop. */
+static json_t *parse_body(struct http_request *r, struct error *err)
+{
+    if (r->body.n <= JSON_ON_LOOP)
+        return arena_json(r->arena, json_parse(r->body, err));
+    struct parse_job job = {.text = r->body, .err = err};
+    if (!task_work(parse_work, &job, err)) {
+        json_decref(job.json);
+        return NULL;
+    }
+    return arena_json(r->arena, job.json);
+}
+
+static bool is_json_type(struct str type)
+{
+    ptrdiff_t semicolon = str_chr(type, ';');
+    struct str t = str_trim(semicolon < 0 ? type : str_sub(type, 0, (size_t)semicolon));
+    if (str_ieqz(t, "application/json"))
+        return true;
+    return str_istarts(t, S("application/")) && t.n > 5 && str_ieqz(str_sub(t, t.n - 5, 5), "+json");
+}
+
+/* Parses and validates a JSON body. False: err says what is wrong with it. */
+static bool check_body(struct http_request *r, struct error *err)
+{
+    const struct http_route *route = r->route;
+    bool lenient = route->body == HTTP_BODY_JSON_LENIENT;
+    if (route->body != HTTP_BODY_JSON && !lenient)
+        return true;
+    *err = (struct error){0};
+    if (!lenient && !is_json_type(http_header_get(r, "content-type")))
+        return err_set(err, ERR_INVALID, "Content-Type must be application/json");
+    if (r->body.n > 0)
+        r->json = parse_body(r, err);
+    else
+        err_set(err, ERR_INVALID, "a JSON body is needed");
+    if (!r->json) {
+        if (err->code == ERR_NONE)
+            err_set(err, ERR_NOMEM, "out of memory");
+        return lenient && err->code == ERR_INVALID;
+    }
+    return !route->fields || http_fields_check(route->fields, r->json, false, err);
+}
+
+static void answer_preflight(struct http_request *r)
+{
+    struct str wanted = http_header_get(r, "access-control-request-headers");
+    http_answer_header(r, "Access-Control-Allow-Methods", S("GET, POST, PUT, DELETE, PATCH, OPTIONS, HEAD"));
+    http_answer_header(r, "Access-Control-Allow-Headers", wanted.n > 0 && wanted.n < 1024 ? wanted : S("*"));
+    http_answer_header(r, "Access-Control-Max-Age", S("600"));
+    http_answer_header(r, "Allow", S("GET, POST, PUT, DELETE, PATCH, OPTIONS, HEAD"));
+    http_answer(r, 200, NULL, STR_NONE);
+}
+
+static void answer_plain(struct http_request *r, int status)
+{
+    http_answer(r, status, "application/json", str_fmt(r->arena, "{\"code\":%d,\"msg\":\"%s\"}", status, http_reason(status)));
+}
+
+static void answer_internal(struct http_request *r)
+{
+    /* The id may hold any printable text, so it is written by the JSON library. */
+    auto_json j = json_object();
+    json_set(j, "code", json_string("internal_error"));
+    json_set(j, "msg", json_string("Internal server error"));
+    json_set(j, "request_id", json_string(r->request_id));
+    struct str text = json_text(r->arena, j);
+    http_answer(r, 500, "application/json", text.p ? text : S("{\"code\":\"internal_error\",\"msg\":\"Internal server error\"}"));
+}
+
+/* A function of its own, so that the error does not lie on the stack of a fiber that keeps a socket for hours. */
+static __attribute__((noinline)) bool body_fits(struct http_request *r, const struct http_server_opts *o)
+{
+    struct error err;
+    if (check_body(r, &err))
+        return true;
+    if (o->reject)
+        o->reject(r, &err, o->arg);
+    else
+        answer_plain(r, err_http(&err));
+    return false;
+}
+
+static void run_handle(struct http_run *run)
+{
+    struct http_request *r = &run->r;
+    const struct http_server_opts *o = &run->server->opts;
+    if (run->too_large) {
+        if (o->too_large)
+            o->too_large(r, o->arg);
+        else
+            answer_plain(r, 413);
+        return;
+    }
+    if (run->preflight) {
+        answer_preflight(r);
+        return;
+    }
+    if (!r->route) {
+        if (o->fallback)
+            o->fallback(r, o->arg);
+        else
+            answer_plain(r, r->path_known ? 405 : 404);
+        return;
+    }
+    if (o->gate && !o->gate(r, o->arg))
+        return;
+    if (body_fits(r, o))
+        r->route->handler(r);
+}
+
+static void run_main(void *arg)
+{
+    struct http_run *run = arg;
+    struct http_server *s = run->server;
+    run_handle(run);
+    if (!run->answered)
+        answer_internal(&run->r);
+    else if (run->streaming && !run->ended)
+        conn_kill(run->conn);
+    if (s->opts.after)
+        s->opts.after(&run->r, run->r.status, run->bytes, s->opts.arg);
+    s->running--;
+    conn_run_ended(run->conn);
+}
+
+bool run_start(struct http_run *run)
+{
+    struct error err;
+    struct http_server *s = run->server;
+    run->r.body = buf_view(&run->body);
+    if (!task_spawn(s->group, "http", run_main, run, &err)) {
+        log_warn("net", "request refused: %s", err.msg);
+        return false;
+    }
+    s->running++;
+    s->requests++;
+    return true;
+}
