@@ -1,13 +1,13 @@
 /* data: the data directory and its small files: instance id, secret key, sensitive words (persistence-and-ops.md §6.3, §7). */
 #include "config/config_private.h"
 #include "crypto/crypto.h"
+#include "task/task.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define LABEL_MAX 65536
 #define WORDS_MAX ((size_t)4 << 20)
@@ -20,7 +20,7 @@ static bool no_memory(struct error *err)
 static bool make_directory(const char *path, struct error *err)
 {
     struct stat st;
-    if (mkdir(path, 0755) == 0) {
+    if (task_sys_mkdir(path, 0755) == 0) {
         return true;
     }
     if (errno == EEXIST && stat(path, &st) == 0) {

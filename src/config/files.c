@@ -1,6 +1,7 @@
 /* files: whole files, read with a bound and replaced in one step. */
 #include "config/config_private.h"
 #include "crypto/crypto.h"
+#include "task/task.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@ bool config_read_file(struct arena *a, const char *path, size_t max, struct str 
 {
     struct stat st;
     /* Not blocking: a pipe in the place of a file must not hold the start up. */
-    auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    auto_fd fd = task_sys_open(path, O_RDONLY | O_NONBLOCK, 0);
     if (fd < 0) {
         int e = errno;
         err_sys(err, e, "%s", path);
@@ -38,7 +39,7 @@ bool config_read_file(struct arena *a, const char *path, size_t max, struct str 
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     while (n < size) {
-        ssize_t got = read(fd, p + n, size - n);
+        ssize_t got = task_sys_read(fd, p + n, size - n);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -58,7 +59,7 @@ bool config_read_file(struct arena *a, const char *path, size_t max, struct str 
 static bool write_all(int fd, struct str s)
 {
     while (s.n) {
-        ssize_t n = write(fd, s.p, s.n);
+        ssize_t n = task_sys_write(fd, s.p, s.n);
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -73,16 +74,16 @@ static bool write_all(int fd, struct str s)
 /* Writes the temporary file; on failure it is gone again. */
 static bool write_temp(const char *temp, struct str content, int mode, struct error *err)
 {
-    auto_fd fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    auto_fd fd = task_sys_open(temp, O_WRONLY | O_CREAT | O_EXCL, (mode_t)mode);
     if (fd < 0) {
         return err_sys(err, errno, "%s", temp);
     }
     /* fchmod: the mode asked for, not what the umask leaves of it. */
-    if (write_all(fd, content) && fchmod(fd, (mode_t)mode) == 0 && fsync(fd) == 0) {
+    if (write_all(fd, content) && fchmod(fd, (mode_t)mode) == 0 && task_sys_fsync(fd) == 0) {
         return true;
     }
     err_sys(err, errno, "%s", temp);
-    unlink(temp);
+    task_sys_unlink(temp);
     return false;
 }
 
@@ -104,14 +105,14 @@ bool config_write_file(const char *path, struct str content, int mode, struct er
     if (!write_temp(temp, content, mode, err)) {
         return false;
     }
-    if (rename(temp, real) != 0) {
+    if (task_sys_rename(temp, real) != 0) {
         err_sys(err, errno, "%s", path);
-        unlink(temp);
+        task_sys_unlink(temp);
         return false;
     }
     /* The new name must survive a power cut too. */
-    auto_fd fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) != 0) {
+    auto_fd fd = task_sys_open(parent, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0 || task_sys_fsync(fd) != 0) {
         return err_sys(err, errno, "%s", parent);
     }
     return true;
