@@ -117,6 +117,7 @@ void watch_start(struct run *r);
 void watch_success(struct run *r);
 void watch_stage_error(struct run *r, const char *notice, const char *trace);
 void watch_uncaught(struct run *r, const struct error *err);
+void watch_call(struct run *r, const char *model, int64_t duration_ms, const struct llm_usage *u, const struct error *err);
 void watch_discard(struct engine *e, struct bot *b, const struct chat_event *ev, const char *launcher_id);
 void watch_feedback(struct engine *e, struct bot *b, const json_t *feedback);
 

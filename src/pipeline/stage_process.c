@@ -37,6 +37,12 @@ static bool take_output(void *arg, const struct agent_output *o, struct error *e
     return false;
 }
 
+static void note_call(void *arg, const struct model *m, int64_t ms, const struct llm_usage *u, const struct error *err)
+{
+    struct chat *c = arg;
+    watch_call(c->run, model_name(m), ms, u, err);
+}
+
 /* What the user is told when a run fails (output.misc.exception-handling). */
 static json_t *failure_notice(struct run *r, const struct error *err)
 {
@@ -57,6 +63,7 @@ static bool chat(struct run *r, bool (*next)(struct run *, const struct stage_re
         .models = r->engine->models,
         .stream = r->streams,
         .emit = take_output,
+        .on_call = note_call,
         .arg = &c,
         .max_chars = r->engine->max_chars,
         .max_chunks = r->engine->max_chunks,

@@ -104,6 +104,21 @@ void watch_stage_error(struct run *r, const char *notice, const char *trace)
     record_put(r->engine, &q->scope, "error", error_row(q, "PipelineError", notice, trace));
 }
 
+void watch_call(struct run *r, const char *model, int64_t ms, const struct llm_usage *u, const struct error *err)
+{
+    struct query *q = r->query;
+    char id[UUID_SIZE];
+    uuid4(id);
+    int64_t in = u ? u->input : 0, out = u ? u->output : 0, total = u ? u->total : 0;
+    record_put(r->engine, &q->scope, "llm_call",
+               json_pack("{s:s,s:o,s:s,s:I,s:I,s:I,s:I,s:n,s:s,s:s,s:s,s:s,s:s,s:s,s:o,s:s}", "id", id, "timestamp", stamp(),
+                         "model_name", model, "input_tokens", (json_int_t)in, "output_tokens", (json_int_t)out, "total_tokens",
+                         (json_int_t)total, "duration", (json_int_t)ms, "cost", "status", err ? "error" : "success", "bot_id",
+                         *q->bot_uuid ? q->bot_uuid : "unknown", "bot_name", q->bot_name, "pipeline_id", q->pipeline_uuid,
+                         "pipeline_name", q->pipeline_name, "session_id", query_session_name(q), "error_message",
+                         err ? json_strn(str_c(err->msg)) : json_null(), "message_id", q->monitor_id));
+}
+
 static const char *type_name(const struct error *err)
 {
     switch (err->code) {
