@@ -98,8 +98,12 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         s->mask = 0;
         return;
     }
-    if (status < 0)
-        what |= CURL_CSELECT_ERR;
+    if (status < 0) {
+        /* A reset, say. libuv has stopped the watch; curl is to find the error by itself when it
+         * reads, because only then does it see that a kept connection had died and tries again. */
+        s->mask = uv_poll_start(&s->poll, s->want, on_poll) == 0 ? s->want : 0;
+        events = s->want;
+    }
     if (events & UV_READABLE)
         what |= CURL_CSELECT_IN;
     if (events & UV_WRITABLE)
@@ -359,6 +363,11 @@ void client_abort(struct http_stream *x)
     curl_multi_remove_handle(client.multi, x->easy);
     x->added = false;
     client.running--;
+}
+
+const char *client_ca_file(void)
+{
+    return client.ca_file;
 }
 
 const char *client_proxy(const struct url *url, unsigned flags)

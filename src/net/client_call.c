@@ -289,7 +289,7 @@ static bool fail(const struct http_stream *x, struct error *err)
     if (x->code == CURLE_OPERATION_TIMEDOUT)
         return err_tag(err, ERR_TIMEOUT, 0, tag_of(x), "%s: no connection within %d ms", x->origin,
                        x->connect_ms);
-    if (x->code == CURLE_URL_MALFORMAT || x->code == CURLE_UNSUPPORTED_PROTOCOL)
+    if (!x->started && (x->code == CURLE_URL_MALFORMAT || x->code == CURLE_UNSUPPORTED_PROTOCOL))
         return err_set(err, ERR_INVALID, "%s: %s", x->origin, text);
     return err_tag(err, ERR_UPSTREAM, 0, tag_of(x), "%s: %s", x->origin, text);
 }

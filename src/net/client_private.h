@@ -49,6 +49,9 @@ curl_socket_t client_socket(const struct curl_sockaddr *address);
 /* The proxy for this URL, "" for none. */
 const char *client_proxy(const struct url *url, unsigned flags);
 
+/* The CA bundle set at http_client_init, or NULL. For ws_connect. */
+const char *client_ca_file(void);
+
 /* ---- client_call.c: callbacks of curl -------------------------------------------------------- */
 size_t call_on_head(char *p, size_t size, size_t n, void *arg);
 size_t call_on_body(char *p, size_t size, size_t n, void *arg);
