@@ -408,6 +408,7 @@ static json_t *integer(struct str s)
     }
     if (overflow) {
         /* Too wide for jansson's integers; its magnitude is kept. */
+        wide = base == 10 ? strtod(text, NULL) : wide;
         return json_real(negative ? -wide : wide);
     }
     return json_integer(negative ? -value : value);
