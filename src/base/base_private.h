@@ -19,6 +19,8 @@
 void *mem_raw(size_t size);
 /* Counts one allocation against mem_fail_after; true when it has to fail. */
 bool mem_must_fail(void);
+/* Allocations of this thread that have failed so far. */
+unsigned long mem_failures(void);
 /* Adds to the number of live blocks: a block that waits in a cache is not live. */
 void mem_count(long delta);
 

@@ -39,12 +39,17 @@ json_t *json_parse(struct str text, struct error *err)
         err_set(err, ERR_INVALID, "invalid JSON: nested deeper than %d levels", JSON_DEPTH_MAX);
         return NULL;
     }
+    if (memchr(text.p, '\0', text.n)) {
+        err_set(err, ERR_INVALID, "invalid JSON: the text contains a NUL byte");
+        return NULL; /* jansson passes over some of them */
+    }
     json_error_t why = {.line = -1};
+    unsigned long failures = mem_failures();
     json_t *j = json_loadb(text.p, text.n, JSON_DECODE_ANY, &why);
     if (j) {
         return j;
     }
-    if (why.text[0] == '\0' || json_error_code(&why) == json_error_out_of_memory) {
+    if (mem_failures() != failures) { /* jansson often blames the text then */
         err_set(err, ERR_NOMEM, "out of memory while reading JSON");
     } else {
         err_set(err, ERR_INVALID, "invalid JSON: %s (line %d, column %d)", why.text, why.line,

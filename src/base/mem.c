@@ -10,6 +10,7 @@
 static atomic_long live;
 static _Thread_local long fail_in;
 static _Thread_local bool fail_repeat;
+static _Thread_local unsigned long failures;
 
 void mem_fail_after(long nth, bool repeat)
 {
@@ -42,22 +43,29 @@ long mem_live(void)
     return atomic_load_explicit(&live, memory_order_relaxed);
 }
 
+unsigned long mem_failures(void)
+{
+    return failures;
+}
+
 static void *counted(void *p)
 {
     if (p) {
         mem_count(1);
+    } else {
+        failures++;
     }
     return p;
 }
 
 void *mem_alloc(size_t size)
 {
-    return mem_must_fail() ? NULL : counted(calloc(1, size ? size : 1));
+    return counted(mem_must_fail() ? NULL : calloc(1, size ? size : 1));
 }
 
 void *mem_raw(size_t size)
 {
-    return mem_must_fail() ? NULL : counted(malloc(size ? size : 1));
+    return counted(mem_must_fail() ? NULL : malloc(size ? size : 1));
 }
 
 void *mem_realloc(void *p, size_t size)
@@ -65,7 +73,9 @@ void *mem_realloc(void *p, size_t size)
     if (!p) {
         return mem_raw(size);
     }
-    return mem_must_fail() ? NULL : realloc(p, size ? size : 1);
+    void *moved = mem_must_fail() ? NULL : realloc(p, size ? size : 1);
+    failures += !moved;
+    return moved;
 }
 
 void mem_free(void *p)
