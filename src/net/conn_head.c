@@ -89,6 +89,9 @@ static int head_check(struct head *h)
     int hosts = 0, encodings = 0;
     for (size_t i = 0; i < h->header_count; i++) {
         struct http_header *hd = &h->headers[i];
+        /* Spaces in and behind names (RFC 9112 §5.1): llhttp lets them pass, and others drop them. */
+        if (hd->name.n == 0 || hd->name.p[hd->name.n] != ':' || str_chr(hd->name, ' ') >= 0)
+            return 400;
         if (str_ieqz(hd->name, "host")) {
             hosts++;
         } else if (str_ieqz(hd->name, "transfer-encoding")) {
