@@ -138,12 +138,18 @@ static int start(struct fd_watch *w)
     return error;
 }
 
+static bool cannot_wait(int error, int fd, struct error *err)
+{
+    return error == ENOMEM ? err_set(err, ERR_NOMEM, "out of memory for waiting on a descriptor")
+                           : err_sys(err, error, "cannot wait for descriptor %d", fd);
+}
+
 bool fd_watch_start(struct fd_watch *w, int fd, int events, void (*fn)(void *arg, int events),
                     void *arg, struct error *err)
 {
     *w = (struct fd_watch){.fd = fd, .events = events, .fn = fn, .arg = arg};
     int error = start(w);
-    return error == 0 || err_sys(err, error, "cannot wait for descriptor %d", fd);
+    return error == 0 || cannot_wait(error, fd, err);
 }
 
 void fd_watch_stop(struct fd_watch *w)
@@ -191,7 +197,7 @@ bool task_fd_wait(int fd, int events, struct error *err)
         return true;
     }
     if (error) {
-        return err_sys(err, error, "cannot wait for descriptor %d", fd);
+        return cannot_wait(error, fd, err);
     }
     enum err_code code = wait_for(&wait.done, WAIT_FOREVER, 0);
     fd_watch_stop(&w);
