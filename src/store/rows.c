@@ -132,12 +132,15 @@ static json_t *insert_value(const struct column *c, const json_t *row, const cha
     return made;
 }
 
-/* Times as they are read back: without what the database drops. */
-static json_t *normal_time(const json_t *value)
+/* A stored value as it will be read back (new reference). */
+static json_t *normal(const struct column *c, json_t *value)
 {
     char iso[TIME_ISO_SIZE];
     int64_t us;
-    return time_parse(json_sv(value), &us) ? json_string(time_iso(us, iso)) : json_null();
+    if (c->type == COL_TIME && time_parse(json_sv(value), &us)) {
+        return json_string(time_iso(us, iso));
+    }
+    return c->type == COL_FLOAT && json_is_integer(value) ? json_real(json_number_value(value)) : json_incref(value);
 }
 
 static bool insert_column(struct stmt *s, struct db_tx *tx, const struct store *st, const struct table *t,
@@ -156,7 +159,7 @@ static bool insert_column(struct stmt *s, struct db_tx *tx, const struct store *
             !column_bind(db_tx_arena(tx), st, t, c, value, &v, err)) {
             return value ? false : err->code == ERR_INVALID ? false : err_set(err, ERR_NOMEM, "no memory for a row");
         }
-        value = c->type == COL_TIME && json_is_string(value) ? normal_time(value) : json_incref(value);
+        value = normal(c, value);
     }
     add(s, v);
     if (c->flags & COL_HIDDEN) {
