@@ -124,8 +124,11 @@ static void conclude(struct ws *w, int rc)
     w->close_sent = w->close_sent || wslay_event_get_close_sent(w->wslay);
     if (w->too_big) {
         ws_close_frame(w, WSLAY_CODE_MESSAGE_TOO_BIG, S("message too big"));
-    } else if (rc != 0 || w->no_memory) {
+    } else if (w->no_memory || rc == WSLAY_ERR_NOMEM) {
         ws_close_frame(w, WSLAY_CODE_INTERNAL_SERVER_ERROR, STR_NONE);
+    } else if (rc != 0) {
+        /* Of its callbacks only the sending one can fail, and then the connection is gone already. */
+        ws_close_frame(w, WSLAY_CODE_PROTOCOL_ERROR, STR_NONE);
     } else if (wslay_event_get_read_enabled(w->wslay)) {
         return;
     }
