@@ -69,6 +69,7 @@ struct principal {
     char membership[UUID_SIZE];
     enum role role;
     int64_t membership_revision, account_revision;
+    int64_t expires_us; /* of the credential, wall clock; 0: none */
     const char *email; /* arena; account principals */
 };
 /* ERR_DENIED 403 "permission_denied" with the text of §3. */
