@@ -26,7 +26,7 @@ struct reader {
 
 static bool broken(struct reader *r, int line, const char *what)
 {
-    return err_set(r->err, ERR_INVALID, "%s: line %d: %s", r->name, line, what);
+    return err_set(r->err, ERR_INVALID, "%s: line %d: %s", r->name, line > 0 ? line : 1, what);
 }
 
 static bool no_memory(struct error *err)

@@ -313,10 +313,10 @@ static void compare(struct editor *e, const struct yaml_node *map, const json_t 
          it = json_object_iter_next(object, it)) {
         const char *key = json_object_iter_key(it);
         const json_t *now = json_object_iter_value(it), *before = json_object_get(old, key);
-        const struct yaml_node *node = yaml_get(map, key);
         if (before && json_equal(before, now)) {
             continue;
         }
+        const struct yaml_node *node = yaml_get(map, key);
         if (!before && !node) {
             add_key(e, map, str_n(key, json_object_iter_key_len(it)), now);
         } else if (!node) {

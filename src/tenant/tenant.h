@@ -70,7 +70,7 @@ struct principal {
     enum role role;
     int64_t membership_revision, account_revision;
     int64_t expires_us; /* of the credential, wall clock; 0: none */
-    const char *email; /* arena; account principals */
+    const char *email;  /* arena; account principals */
 };
 /* ERR_DENIED 403 "permission_denied" with the text of §3. */
 bool principal_may(const struct principal *p, enum permission perm, struct error *err) warn_unused;
