@@ -31,7 +31,9 @@ static bool join(char *out, struct error *err, const char *fmt, ...)
     va_start(ap, fmt);
     int n = vsnprintf(out, PATH_SIZE, fmt, ap);
     va_end(ap);
-    return n > 0 && n < PATH_SIZE ? true : err_set(err, ERR_INVALID, "the path of the database is too long");
+    return n > 0 && n < PATH_SIZE
+               ? true
+               : err_set(err, ERR_INVALID, "the path of the database is too long");
 }
 
 static void dir_of(const char *path, char *out)
@@ -87,9 +89,11 @@ static bool write_file(const char *path, struct str text, struct error *err)
 static sqlite3 *open_db(const char *path, int flags, struct error *err)
 {
     sqlite3 *h = NULL;
-    int rc = sqlite3_open_v2(path, &h, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
+    int rc =
+        sqlite3_open_v2(path, &h, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
     if (rc != SQLITE_OK) {
-        err_set(err, ERR_IO, "cannot open %s: %s", path, h ? sqlite3_errmsg(h) : sqlite3_errstr(rc));
+        err_set(err, ERR_IO, "cannot open %s: %s", path,
+                h ? sqlite3_errmsg(h) : sqlite3_errstr(rc));
         sqlite3_close_v2(h);
         return NULL;
     }
@@ -101,7 +105,8 @@ static sqlite3 *open_db(const char *path, int flags, struct error *err)
 static bool answer_is(sqlite3 *h, const char *sql, const char *want)
 {
     sqlite3_stmt *st = NULL;
-    bool ok = sqlite3_prepare_v2(h, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW;
+    bool ok =
+        sqlite3_prepare_v2(h, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW;
     const char *text = ok ? (const char *)sqlite3_column_text(st, 0) : NULL;
     ok = text && strcmp(text, want) == 0 && sqlite3_step(st) == SQLITE_DONE;
     sqlite3_finalize(st);
@@ -167,7 +172,8 @@ static bool backup_names(struct backup *b, struct error *err)
     dir_of(b->source, dir);
     return join(b->dir, err, "%s/migration-backups", dir) &&
            join(b->path, err, "%s/" STR_FMT "-pre-%s-from-%s-%s.%06dZ-%s.sqlite3", b->dir,
-                STR_ARG(stem_of(b->source)), b->target_rev, b->source_rev, stamp, (int)(now % 1000000), hex);
+                STR_ARG(stem_of(b->source)), b->target_rev, b->source_rev, stamp,
+                (int)(now % 1000000), hex);
 }
 
 static bool write_manifest(const char *backup_path, const json_t *manifest, struct error *err)
@@ -192,14 +198,16 @@ static bool backup_steps(struct backup *b, struct error *err)
     if (mkdir(b->dir, 0700) != 0 && errno != EEXIST) {
         return err_sys(err, errno, "cannot create %s", b->dir);
     }
-    if (!copy_db(b->source, tmp, err) || (rename(tmp, b->path) != 0 && !err_sys(err, errno, "cannot name the backup"))) {
+    if (!copy_db(b->source, tmp, err) ||
+        (rename(tmp, b->path) != 0 && !err_sys(err, errno, "cannot name the backup"))) {
         unlink(tmp);
         return false;
     }
     auto_json manifest =
-        json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "version", 1, "status", "verified", "created_at",
-                  time_iso(time_wall_us(), now), "database_path", b->source, "backup_path", b->path, "source_revision",
-                  b->source_rev, "target_revision", b->target_rev, "quick_check", "ok");
+        json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "version", 1, "status", "verified",
+                  "created_at", time_iso(time_wall_us(), now), "database_path", b->source,
+                  "backup_path", b->path, "source_revision", b->source_rev, "target_revision",
+                  b->target_rev, "quick_check", "ok");
     return sync_dir_of(b->path, err) && write_manifest(b->path, manifest, err);
 }
 
@@ -209,11 +217,12 @@ static void backup_work(void *arg)
     b->ok = backup_steps(b, &b->err);
 }
 
-bool db_backup(struct db *db, struct arena *a, const char *source_rev, const char *target_rev, const char **out,
-               struct error *err)
+bool db_backup(struct db *db, struct arena *a, const char *source_rev, const char *target_rev,
+               const char **out, struct error *err)
 {
     if (db->kind != DB_SQLITE) {
-        return err_set(err, ERR_INVALID, "only a SQLite database is copied; use pg_dump for PostgreSQL");
+        return err_set(err, ERR_INVALID,
+                       "only a SQLite database is copied; use pg_dump for PostgreSQL");
     }
     struct backup *b = arena_alloc(a, sizeof(*b));
     if (!b) {
@@ -231,7 +240,8 @@ bool db_backup(struct db *db, struct arena *a, const char *source_rev, const cha
     return true;
 }
 
-bool db_backup_mark(const char *backup_path, bool succeeded, const char *revision, struct error *err)
+bool db_backup_mark(const char *backup_path, bool succeeded, const char *revision,
+                    struct error *err)
 {
     char path[PATH_SIZE], now[TIME_ISO_SIZE];
     if (!join(path, err, "%s.json", backup_path)) {
@@ -242,7 +252,8 @@ bool db_backup_mark(const char *backup_path, bool succeeded, const char *revisio
         return err_set(err, ERR_IO, "cannot read %s", path);
     }
     time_iso(time_wall_us(), now);
-    json_set(manifest, "status", json_string(succeeded ? "migration_succeeded" : "restored_after_failure"));
+    json_set(manifest, "status",
+             json_string(succeeded ? "migration_succeeded" : "restored_after_failure"));
     json_set(manifest, succeeded ? "completed_at" : "restored_at", json_string(now));
     if (succeeded) {
         json_set(manifest, "completed_revision", json_string(revision));
@@ -271,7 +282,8 @@ bool db_restore(const char *path, const char *backup_path, struct error *err)
 {
     char tmp[PATH_SIZE];
     auto_fd lock = sq_lock_file(path, err);
-    if (lock < 0 || !join(tmp, err, "%s.restore", path) || !quick_check(backup_path, SQLITE_OPEN_READONLY, err)) {
+    if (lock < 0 || !join(tmp, err, "%s.restore", path) ||
+        !quick_check(backup_path, SQLITE_OPEN_READONLY, err)) {
         return false;
     }
     unlink(tmp);

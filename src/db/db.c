@@ -49,7 +49,8 @@ void db_count_touched(struct db *db, uint32_t touched)
 
 bool db_rows_full(struct error *err)
 {
-    return err_set(err, ERR_TOO_LARGE, "a database result is larger than %d MiB", DB_TX_ARENA_MAX >> 20);
+    return err_set(err, ERR_TOO_LARGE, "a database result is larger than %d MiB",
+                   DB_TX_ARENA_MAX >> 20);
 }
 
 struct db_val *db_rows_add(struct db_tx *tx, struct db_rows *rows, size_t *cap)
@@ -93,8 +94,8 @@ bool db_wait_fd(int fd, int events)
 
 /* ---- inside a transaction ---- */
 
-static bool run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args, size_t n,
-                int64_t *changed, struct db_rows *out, struct error *err)
+static bool run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args,
+                size_t n, int64_t *changed, struct db_rows *out, struct error *err)
 {
     if (tx->failed) {
         return err_set(err, ERR_INTERNAL, "the transaction failed before: %s", tx->cause.msg);
@@ -107,26 +108,26 @@ static bool run(struct db_tx *tx, struct db_sql *sql, const char *text, const st
     return ok ? true : db_tx_fail(tx, err);
 }
 
-bool db_exec(struct db_tx *tx, struct db_sql *sql, const struct db_val *args, size_t n, int64_t *changed,
-             struct error *err)
+bool db_exec(struct db_tx *tx, struct db_sql *sql, const struct db_val *args, size_t n,
+             int64_t *changed, struct error *err)
 {
     return run(tx, sql, NULL, args, n, changed, NULL, err);
 }
 
-bool db_query(struct db_tx *tx, struct db_sql *sql, const struct db_val *args, size_t n, struct db_rows *out,
-              struct error *err)
+bool db_query(struct db_tx *tx, struct db_sql *sql, const struct db_val *args, size_t n,
+              struct db_rows *out, struct error *err)
 {
     return run(tx, sql, NULL, args, n, NULL, out, err);
 }
 
-bool db_exec_text(struct db_tx *tx, const char *text, const struct db_val *args, size_t n, int64_t *changed,
-                  struct error *err)
+bool db_exec_text(struct db_tx *tx, const char *text, const struct db_val *args, size_t n,
+                  int64_t *changed, struct error *err)
 {
     return run(tx, NULL, text, args, n, changed, NULL, err);
 }
 
-bool db_query_text(struct db_tx *tx, const char *text, const struct db_val *args, size_t n, struct db_rows *out,
-                   struct error *err)
+bool db_query_text(struct db_tx *tx, const char *text, const struct db_val *args, size_t n,
+                   struct db_rows *out, struct error *err)
 {
     return run(tx, NULL, text, args, n, NULL, out, err);
 }
@@ -169,17 +170,19 @@ void db_touch(struct db_tx *tx, unsigned group)
 
 /* ---- units of work ---- */
 
-static bool unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write, struct error *err)
+static bool unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write,
+                 struct error *err)
 {
     if (!task_in_fiber()) {
-        return err_set(err, ERR_INTERNAL, "a unit of work must be opened by a fiber, not inside another one");
+        return err_set(err, ERR_INTERNAL,
+                       "a unit of work must be opened by a fiber, not inside another one");
     }
     if (!db_scope_ok(&scope, err)) {
         return false;
     }
     if (db->queued >= db->queue_max) {
-        return err_tag(err, ERR_CAPACITY, 503, "database_busy", "%zu database transactions wait already",
-                       db->queue_max);
+        return err_tag(err, ERR_CAPACITY, 503, "database_busy",
+                       "%zu database transactions wait already", db->queue_max);
     }
     struct task_hold hold;
     db->queued++;
@@ -208,8 +211,8 @@ bool db_write_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
         return false;
     }
     if (db->queued >= db->queue_max) {
-        return err_tag(err, ERR_CAPACITY, 503, "database_busy", "%zu database transactions wait already",
-                       db->queue_max);
+        return err_tag(err, ERR_CAPACITY, 503, "database_busy",
+                       "%zu database transactions wait already", db->queue_max);
     }
     return db->kind == DB_SQLITE ? sq_unit_async(db, scope, fn, arg, done, err)
                                  : pg_unit_async(db, scope, fn, arg, done, err);

@@ -14,10 +14,15 @@ enum db_kind { DB_SQLITE, DB_POSTGRES };
 /* The scope a transaction is bound to (tenancy.md §10): on PostgreSQL it becomes the transaction-local setting that row-level
  * security reads; on SQLite store/ binds it in every statement. Values: trimmed, non-empty, <= 512 bytes. */
 enum db_scope_kind {
-    DB_SCOPE_NONE,       /* instance-global tables only */
-    DB_SCOPE_WORKSPACE, DB_SCOPE_ACCOUNT, DB_SCOPE_API_KEY, DB_SCOPE_INVITATION, DB_SCOPE_INSTANCE, DB_SCOPE_IDENTITY,
+    DB_SCOPE_NONE, /* instance-global tables only */
+    DB_SCOPE_WORKSPACE,
+    DB_SCOPE_ACCOUNT,
+    DB_SCOPE_API_KEY,
+    DB_SCOPE_INVITATION,
+    DB_SCOPE_INSTANCE,
+    DB_SCOPE_IDENTITY,
     DB_SCOPE_DIRECTORY,
-    DB_SCOPE_SYSTEM,     /* background work over all workspaces of this process: allowed only to the owner role */
+    DB_SCOPE_SYSTEM, /* background work over all workspaces of this process: allowed only to the owner role */
 };
 struct db_scope {
     enum db_scope_kind kind;
@@ -32,12 +37,12 @@ struct db_val {
     double f;
     struct str s;
 };
-#define DB_V_NULL ((struct db_val){.type = DB_NULL})
-#define DB_V_I(x) ((struct db_val){.type = DB_INT, .i = (int64_t)(x)})
-#define DB_V_B(x) ((struct db_val){.type = DB_INT, .i = (x) ? 1 : 0})
-#define DB_V_F(x) ((struct db_val){.type = DB_FLOAT, .f = (x)})
-#define DB_V_S(x) ((struct db_val){.type = DB_TEXT, .s = (x)})
-#define DB_V_Z(x) db_val_z(x)
+#define DB_V_NULL    ((struct db_val){.type = DB_NULL})
+#define DB_V_I(x)    ((struct db_val){.type = DB_INT, .i = (int64_t)(x)})
+#define DB_V_B(x)    ((struct db_val){.type = DB_INT, .i = (x) ? 1 : 0})
+#define DB_V_F(x)    ((struct db_val){.type = DB_FLOAT, .f = (x)})
+#define DB_V_S(x)    ((struct db_val){.type = DB_TEXT, .s = (x)})
+#define DB_V_Z(x)    db_val_z(x)
 #define DB_V_BLOB(x) ((struct db_val){.type = DB_BLOB, .s = (x)})
 struct db_val db_val_z(const char *z); /* NULL becomes SQL NULL */
 
@@ -46,31 +51,33 @@ struct db_val db_val_z(const char *z); /* NULL becomes SQL NULL */
  * declared BOOLEAN are given and read as 0/1 on both. */
 struct db_sql {
     const char *text;
-    const char *pg;      /* NULL: same text */
-    int slot;            /* private: 0 until first used */
+    const char *pg; /* NULL: same text */
+    int slot;       /* private: 0 until first used */
 };
 
 struct db_rows {
     size_t n, cols;
-    struct db_val *v;    /* n * cols, in the transaction's arena; see db_at */
+    struct db_val *v; /* n * cols, in the transaction's arena; see db_at */
     const char *const *names;
 };
 const struct db_val *db_at(const struct db_rows *r, size_t row, size_t col);
 
 /* Inside a transaction. Rows and texts live in db_tx_arena(tx) and end with the transaction: copy out what is kept.
  * A failed statement marks the transaction rollback-only, even if the error is ignored. */
-bool db_exec(struct db_tx *tx, struct db_sql *sql, const struct db_val *args, size_t n, int64_t *changed,
-             struct error *err) warn_unused;
-bool db_query(struct db_tx *tx, struct db_sql *sql, const struct db_val *args, size_t n, struct db_rows *out,
-              struct error *err) warn_unused;
+bool db_exec(struct db_tx *tx, struct db_sql *sql, const struct db_val *args, size_t n,
+             int64_t *changed, struct error *err) warn_unused;
+bool db_query(struct db_tx *tx, struct db_sql *sql, const struct db_val *args, size_t n,
+              struct db_rows *out, struct error *err) warn_unused;
 /* Text made by store/'s column tables at run time (bounded set); cached per connection by its text. Never from request data. */
-bool db_exec_text(struct db_tx *tx, const char *text, const struct db_val *args, size_t n, int64_t *changed,
-                  struct error *err) warn_unused;
-bool db_query_text(struct db_tx *tx, const char *text, const struct db_val *args, size_t n, struct db_rows *out,
-                   struct error *err) warn_unused;
+bool db_exec_text(struct db_tx *tx, const char *text, const struct db_val *args, size_t n,
+                  int64_t *changed, struct error *err) warn_unused;
+bool db_query_text(struct db_tx *tx, const char *text, const struct db_val *args, size_t n,
+                   struct db_rows *out, struct error *err) warn_unused;
 /* Several statements without parameters (migrations). */
 bool db_script(struct db_tx *tx, const char *sql, struct error *err) warn_unused;
-int64_t db_last_id(struct db_tx *tx); /* of the last INSERT on SQLite; use RETURNING where both matter (SQLite >= 3.35 has it) */
+int64_t db_last_id(
+    struct db_tx *
+        tx); /* of the last INSERT on SQLite; use RETURNING where both matter (SQLite >= 3.35 has it) */
 struct arena *db_tx_arena(struct db_tx *tx);
 enum db_kind db_tx_kind(const struct db_tx *tx);
 const struct db_scope *db_tx_scope(const struct db_tx *tx);
@@ -82,33 +89,40 @@ const struct db_scope *db_tx_scope(const struct db_tx *tx);
  * The call returns when the commit is durable (SQLite: WAL, synchronous=FULL, one fsync for all transactions that queued
  * meanwhile: group commit; each has its own savepoint). Even when the caller is cancelled the work is finished first and its true
  * result returned. ERR_CAPACITY when more than `queue_max` transactions wait. */
-typedef bool db_fn(struct db_tx *tx, void *arg, struct error *err); /* function type, not a struct: see design.md §13 */
-bool db_write(struct db *db, struct db_scope scope, db_fn *fn, void *arg, struct error *err) warn_unused;
-bool db_read(struct db *db, struct db_scope scope, db_fn *fn, void *arg, struct error *err) warn_unused;
+typedef bool db_fn(struct db_tx *tx, void *arg,
+                   struct error *err); /* function type, not a struct: see design.md §13 */
+bool db_write(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+              struct error *err) warn_unused;
+bool db_read(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+             struct error *err) warn_unused;
 /* As db_write, but does not wait; done(arg, ok, err) runs on the loop after the commit (must not wait). For records whose loss
  * in a crash is acceptable only because a later step repeats them. `arg` belongs to the work until done was called. */
 bool db_write_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
-                    void (*done)(void *arg, bool ok, const struct error *err), struct error *err) warn_unused;
-bool db_drain(struct db *db, struct error *err) warn_unused; /* waits until all queued writes are durable */
+                    void (*done)(void *arg, bool ok, const struct error *err),
+                    struct error *err) warn_unused;
+bool db_drain(struct db *db,
+              struct error *err) warn_unused; /* waits until all queued writes are durable */
 
 /* Change counters for caches: writes that commit bump the counters of the table names they declared. On SQLite this process is
  * the only writer (checked by a lock file), so an unchanged counter means unchanged rows; on PostgreSQL db_cacheable is false. */
-void db_touch(struct db_tx *tx, unsigned group); /* group 0..31; counted at commit */
+void db_touch(struct db_tx *tx, unsigned group);             /* group 0..31; counted at commit */
 uint64_t db_version_of(const struct db *db, unsigned group); /* loop thread */
 bool db_cacheable(const struct db *db);
 
 /* ---- opening -------------------------------------------------------------------------------------------------------------- */
 struct db_opts {
     enum db_kind kind;
-    const char *path;        /* SQLite file; directories must exist */
-    int readers;             /* SQLite reader threads, default 2 */
-    size_t cache_kib;        /* page cache of each connection, default 2048 */
-    const char *url;         /* PostgreSQL: URL wins over the parts; postgresql:// and postgresql+asyncpg:// (spec §1) */
+    const char *path; /* SQLite file; directories must exist */
+    int readers;      /* SQLite reader threads, default 2 */
+    size_t cache_kib; /* page cache of each connection, default 2048 */
+    const char *
+        url; /* PostgreSQL: URL wins over the parts; postgresql:// and postgresql+asyncpg:// (spec §1) */
     const char *host, *user, *password, *database;
     int port;
     int pool_size, pool_overflow, pool_timeout_s, pool_recycle_s;
-    size_t queue_max;        /* waiting transactions, default 20000 */
-    const char *system_scope_workspace; /* PostgreSQL single-workspace default scope for DB_SCOPE_NONE, may be NULL */
+    size_t queue_max; /* waiting transactions, default 20000 */
+    const char *
+        system_scope_workspace; /* PostgreSQL single-workspace default scope for DB_SCOPE_NONE, may be NULL */
 };
 /* Errors never hold the DSN or a password. SQLite: WAL, foreign_keys as told by db_foreign_keys, busy timeout 30 s, lock against a
  * second process (ERR_CONFLICT "database is in use by another process"). */
@@ -118,7 +132,8 @@ void db_close(struct db *db); /* finishes queued writes first; NULL is fine */
  * Nothing to do on SQLite. */
 bool db_default_scope(struct db *db, const char *workspace, struct error *err) warn_unused;
 enum db_kind db_kind_of(const struct db *db);
-bool db_foreign_keys(struct db *db, bool on, struct error *err) warn_unused; /* SQLite: all connections */
+bool db_foreign_keys(struct db *db, bool on,
+                     struct error *err) warn_unused; /* SQLite: all connections */
 struct db_stats {
     size_t queued, readers_busy, pool_open, pool_idle, pool_waiting;
     uint64_t commits, transactions, rollbacks, timeouts;
@@ -134,10 +149,11 @@ struct db_migration_state {
     int stored, newest;
     const char *newest_name;
 };
-bool db_migration_state(struct db *db, struct db_migration_state *out, struct error *err) warn_unused;
+bool db_migration_state(struct db *db, struct db_migration_state *out,
+                        struct error *err) warn_unused;
 /* Online backup with quick_check and manifest; path of the copy in `out` (arena). SQLite only. */
-bool db_backup(struct db *db, struct arena *a, const char *source_rev, const char *target_rev, const char **out,
-               struct error *err) warn_unused;
+bool db_backup(struct db *db, struct arena *a, const char *source_rev, const char *target_rev,
+               const char **out, struct error *err) warn_unused;
 
 /* Puts a backup back in place of a database that nobody has open (ERR_CONFLICT otherwise): verified, copied beside it, the side
  * files removed, swapped atomically, verified again. Blocking: for the command line or a worker. */

@@ -67,8 +67,8 @@ bool sq_in_tx(struct sq_conn *c);
 bool sq_foreign_keys(struct sq_conn *c, bool on, struct error *err) warn_unused;
 int sq_wal_pages(const struct sq_conn *c); /* after the last commit */
 void sq_checkpoint(struct sq_conn *c, bool restart);
-bool sq_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args, size_t n,
-            int64_t *changed, struct db_rows *out, struct error *err) warn_unused;
+bool sq_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args,
+            size_t n, int64_t *changed, struct db_rows *out, struct error *err) warn_unused;
 bool sq_script(struct db_tx *tx, const char *sql, struct error *err) warn_unused;
 int64_t sq_last_id(struct sq_conn *c);
 
@@ -102,8 +102,8 @@ bool pg_unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
                    void (*done)(void *arg, bool ok, const struct error *err),
                    struct error *err) warn_unused;
 bool pg_drain(struct db *db, struct error *err) warn_unused;
-bool pg_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args, size_t n,
-            int64_t *changed, struct db_rows *out, struct error *err) warn_unused;
+bool pg_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args,
+            size_t n, int64_t *changed, struct db_rows *out, struct error *err) warn_unused;
 bool pg_script(struct db_tx *tx, const char *sql, struct error *err) warn_unused;
 void pg_stats(const struct db *db, struct db_stats *out);
 

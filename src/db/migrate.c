@@ -62,7 +62,8 @@ static bool load_files(struct arena *a, enum db_kind kind, struct migration *m, 
         }
         if (!str_to_i64(str_sub(name, 0, 4), &number) || name.p[4] != '_' || m->n == FILES_MAX ||
             (m->n && m->files[m->n - 1].number >= number)) {
-            return err_set(err, ERR_INTERNAL, "migration file out of order: " STR_FMT, STR_ARG(name));
+            return err_set(err, ERR_INTERNAL, "migration file out of order: " STR_FMT,
+                           STR_ARG(name));
         }
         size_t size = 0;
         struct file *f = &m->files[m->n++];
@@ -95,7 +96,8 @@ static bool count(struct db_tx *tx, struct db_sql *sql, int64_t *n, struct error
 static bool has_record(struct db_tx *tx, bool *has, bool *empty, struct error *err)
 {
     static struct db_sql record = {
-        .text = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'parley_migrations'",
+        .text =
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'parley_migrations'",
         .pg = "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname = 'parley_migrations' "
               "AND relnamespace = current_schema()::regnamespace"};
     static struct db_sql tables = {
@@ -115,7 +117,8 @@ static bool has_record(struct db_tx *tx, bool *has, bool *empty, struct error *e
 /* Highest number on record; 0 without any. Complains about files that were changed after they ran. */
 static bool read_record(struct db_tx *tx, const struct migration *m, int *stored, struct error *err)
 {
-    static struct db_sql list = {.text = "SELECT number, name, sha256 FROM parley_migrations ORDER BY number"};
+    static struct db_sql list = {
+        .text = "SELECT number, name, sha256 FROM parley_migrations ORDER BY number"};
     struct db_rows rows;
     *stored = 0;
     if (!db_query(tx, &list, NULL, 0, &rows, err)) {
@@ -124,7 +127,8 @@ static bool read_record(struct db_tx *tx, const struct migration *m, int *stored
     for (size_t i = 0; i < rows.n; i++) {
         *stored = (int)db_at(&rows, i, 0)->i;
         for (size_t k = 0; k < m->n; k++) {
-            if (m->files[k].number == *stored && !str_eqz(db_at(&rows, i, 2)->s, m->files[k].sha256)) {
+            if (m->files[k].number == *stored &&
+                !str_eqz(db_at(&rows, i, 2)->s, m->files[k].sha256)) {
                 log_warn("db", "migration %s differs from the one that was run", m->files[k].name);
             }
         }
@@ -142,13 +146,16 @@ static bool pg_lock(struct db_tx *tx, struct error *err)
     if (!db_query(tx, &lock, &key, 1, &rows, err)) {
         return false;
     }
-    return db_at(&rows, 0, 0)->i ? true : err_set(err, ERR_CONFLICT, "another process migrates the database");
+    return db_at(&rows, 0, 0)->i
+               ? true
+               : err_set(err, ERR_CONFLICT, "another process migrates the database");
 }
 
 static bool run_file(struct db_tx *tx, const struct file *f, struct error *err)
 {
     static struct db_sql record = {
-        .text = "INSERT INTO parley_migrations (number, name, sha256, applied_at) VALUES (?, ?, ?, ?)"};
+        .text =
+            "INSERT INTO parley_migrations (number, name, sha256, applied_at) VALUES (?, ?, ?, ?)"};
     char now[TIME_ISO_SIZE];
     struct db_val args[] = {DB_V_I(f->number), DB_V_Z(f->name), DB_V_Z(f->sha256),
                             DB_V_Z(time_sql(time_wall_us(), now))};
@@ -165,29 +172,34 @@ static bool keys_hold(struct db_tx *tx, struct error *err)
     if (!db_query_text(tx, "PRAGMA foreign_key_check", NULL, 0, &rows, err)) {
         return false;
     }
-    return rows.n == 0 ? true
-                       : err_set(err, ERR_CONFLICT, "%zu rows of the database point to rows that do not exist", rows.n);
+    return rows.n == 0
+               ? true
+               : err_set(err, ERR_CONFLICT,
+                         "%zu rows of the database point to rows that do not exist", rows.n);
 }
 
 static bool migrate(struct db_tx *tx, void *arg, struct error *err)
 {
-    static const char create[] = "CREATE TABLE parley_migrations (number INTEGER NOT NULL PRIMARY KEY, "
-                                 "name VARCHAR(255) NOT NULL, sha256 VARCHAR(64) NOT NULL, applied_at ";
+    static const char create[] =
+        "CREATE TABLE parley_migrations (number INTEGER NOT NULL PRIMARY KEY, "
+        "name VARCHAR(255) NOT NULL, sha256 VARCHAR(64) NOT NULL, applied_at ";
     struct migration *m = arg;
     bool sqlite = tx->kind == DB_SQLITE, has;
     if ((!sqlite && !pg_lock(tx, err)) || !has_record(tx, &has, &m->empty, err)) {
         return false;
     }
     if (!has && !m->empty) {
-        return err_set(err, ERR_CONFLICT,
-                       "the database holds tables but no record of migrations: it is another program's (import it)");
+        return err_set(
+            err, ERR_CONFLICT,
+            "the database holds tables but no record of migrations: it is another program's (import it)");
     }
     if (has && !read_record(tx, m, &m->stored, err)) {
         return false;
     }
     const struct file *newest = &m->files[m->n - 1];
     if (m->stored > newest->number) {
-        return err_set(err, ERR_CONFLICT, "the database is at migration %d, newer than this program's %d", m->stored,
+        return err_set(err, ERR_CONFLICT,
+                       "the database is at migration %d, newer than this program's %d", m->stored,
                        newest->number);
     }
     if (m->stored == newest->number) {
@@ -197,7 +209,10 @@ static bool migrate(struct db_tx *tx, void *arg, struct error *err)
         m->backup_wanted = true;
         return true;
     }
-    if (!has && !db_script(tx, z_fmt(tx->arena, "%s%s NOT NULL)", create, sqlite ? "DATETIME" : "TIMESTAMP"), err)) {
+    if (!has &&
+        !db_script(tx,
+                   z_fmt(tx->arena, "%s%s NOT NULL)", create, sqlite ? "DATETIME" : "TIMESTAMP"),
+                   err)) {
         return false;
     }
     for (size_t i = 0; i < m->n; i++) {
@@ -214,7 +229,8 @@ static bool migrate(struct db_tx *tx, void *arg, struct error *err)
 static const struct db_scope nowhere = {.kind = DB_SCOPE_NONE};
 
 /* SQLite with rows: verified copy first, foreign keys off for rebuilt tables, the manifest tells the end. */
-static bool migrate_with_backup(struct db *db, struct arena *a, struct migration *m, struct error *err)
+static bool migrate_with_backup(struct db *db, struct arena *a, struct migration *m,
+                                struct error *err)
 {
     const struct file *newest = &m->files[m->n - 1];
     const char *path = NULL, *from = z_fmt(a, "%04d", m->stored);
@@ -274,8 +290,11 @@ bool db_migration_state(struct db *db, struct db_migration_state *out, struct er
     *out = (struct db_migration_state){.stored = m.stored, .newest = newest->number};
     for (size_t i = 0; i < base_asset_count; i++) { /* the name must outlive the arena */
         struct str path = str_c(base_assets[i].path);
-        struct str tail = str_sub(path, path.n > strlen(newest->name) + 4 ? path.n - strlen(newest->name) - 4 : 0, path.n);
-        if (str_starts(path, db->kind == DB_SQLITE ? S("migrations/sqlite/") : S("migrations/postgres/")) &&
+        struct str tail =
+            str_sub(path, path.n > strlen(newest->name) + 4 ? path.n - strlen(newest->name) - 4 : 0,
+                    path.n);
+        if (str_starts(path, db->kind == DB_SQLITE ? S("migrations/sqlite/")
+                                                   : S("migrations/postgres/")) &&
             str_starts(tail, str_c(newest->name))) {
             out->newest_name = tail.p;
         }

@@ -33,7 +33,8 @@ struct pg_conn *pg_conn_connect(const struct pg_params *p, struct error *err)
         /* libpq's text may repeat host and user, so only the operator's log gets the class of the failure. */
         bool password = c->h && PQconnectionNeedsPassword(c->h);
         err_tag(err, ERR_UNAVAILABLE, 0, "connection", "cannot connect to PostgreSQL%s",
-                password ? ": it asks for a password" : " (check database.postgresql and that the server runs)");
+                password ? ": it asks for a password"
+                         : " (check database.postgresql and that the server runs)");
         pg_conn_close(c);
         return NULL;
     }
@@ -124,13 +125,17 @@ static bool fail(struct pg_conn *c, const PGresult *r, struct error *err)
     if (str_eqz(code, "0A000")) {
         c->broken = true; /* a plan from before a migration: prepare anew on a new connection */
     }
-    if (str_eqz(code, "42501")) { /* also what row-level security says to a write outside the scope */
+    if (str_eqz(code,
+                "42501")) { /* also what row-level security says to a write outside the scope */
         return err_set(err, ERR_DENIED, "%s", text);
     }
     bool data = str_starts(code, S("23")) || str_starts(code, S("22"));
     bool room = str_starts(code, S("53"));
-    return err_set(err, data ? ERR_INVALID : room ? ERR_UNAVAILABLE : ERR_INTERNAL, "%s [" STR_FMT "]", text,
-                   STR_ARG(code));
+    return err_set(err,
+                   data   ? ERR_INVALID
+                   : room ? ERR_UNAVAILABLE
+                          : ERR_INTERNAL,
+                   "%s [" STR_FMT "]", text, STR_ARG(code));
 }
 
 /* ---- waiting ---- */
@@ -138,7 +143,8 @@ static bool fail(struct pg_conn *c, const PGresult *r, struct error *err)
 static bool flush(struct pg_conn *c, struct error *err)
 {
     for (int rc; (rc = PQflush(c->h)) != 0;) {
-        if (rc < 0 || !db_wait_fd(PQsocket(c->h), TASK_READ | TASK_WRITE) || PQconsumeInput(c->h) != 1) {
+        if (rc < 0 || !db_wait_fd(PQsocket(c->h), TASK_READ | TASK_WRITE) ||
+            PQconsumeInput(c->h) != 1) {
             return lost(c, err);
         }
     }
@@ -233,7 +239,8 @@ static struct pg_stmt *stmt_make(struct pg_conn *c, const char *text)
     return s;
 }
 
-static struct pg_stmt *stmt_of(struct pg_conn *c, struct db_sql *sql, const char *text, struct error *err)
+static struct pg_stmt *stmt_of(struct pg_conn *c, struct db_sql *sql, const char *text,
+                               struct error *err)
 {
     struct pg_stmt *s = NULL;
     if (sql) {
@@ -255,7 +262,8 @@ static struct pg_stmt *stmt_of(struct pg_conn *c, struct db_sql *sql, const char
         s = c->slots[slot];
     } else {
         s = map_get(&c->texts, str_c(text));
-        if (!s && c->texts.n < DB_TEXTS_MAX && (s = stmt_make(c, text)) && !map_put(&c->texts, str_c(text), s)) {
+        if (!s && c->texts.n < DB_TEXTS_MAX && (s = stmt_make(c, text)) &&
+            !map_put(&c->texts, str_c(text), s)) {
             stmt_free(s);
             s = NULL;
         }
@@ -271,7 +279,8 @@ struct wire { /* parameters as libpq takes them */
     int *lengths, *formats;
 };
 
-static bool wire_make(struct arena *a, const struct db_val *args, size_t n, struct wire *w, struct error *err)
+static bool wire_make(struct arena *a, const struct db_val *args, size_t n, struct wire *w,
+                      struct error *err)
 {
     w->values = arena_alloc(a, n * sizeof(char *));
     w->lengths = arena_alloc(a, n * sizeof(int));
@@ -321,8 +330,9 @@ static bool take_rows(struct db_tx *tx, const PGresult *r, struct db_rows *out, 
             struct db_val *v = &out->v[(size_t)i * (size_t)cols + (size_t)j];
             if (!PQgetisnull(r, i, j) && !pg_value(tx->arena, PQftype(r, j), PQgetvalue(r, i, j),
                                                    (size_t)PQgetlength(r, i, j), v)) {
-                return arena_failed(tx->arena) ? db_rows_full(err)
-                                               : err_set(err, ERR_PROTOCOL, "PostgreSQL sent an odd value");
+                return arena_failed(tx->arena)
+                           ? db_rows_full(err)
+                           : err_set(err, ERR_PROTOCOL, "PostgreSQL sent an odd value");
             }
         }
     }
@@ -343,7 +353,8 @@ static bool send_begin(struct db_tx *tx, size_t *sent)
     }
     ++*sent;
     if (pg_scope_setting(tx, &values[0], &values[1])) {
-        if (!PQsendQueryParams(h, "SELECT set_config($1, $2, true)", 2, NULL, values, NULL, NULL, 0)) {
+        if (!PQsendQueryParams(h, "SELECT set_config($1, $2, true)", 2, NULL, values, NULL, NULL,
+                               0)) {
             return false;
         }
         ++*sent;
@@ -353,11 +364,13 @@ static bool send_begin(struct db_tx *tx, size_t *sent)
 
 static bool enter(struct pg_conn *c, struct error *err)
 {
-    return PQpipelineStatus(c->h) != PQ_PIPELINE_OFF || PQenterPipelineMode(c->h) == 1 ? true : lost(c, err);
+    return PQpipelineStatus(c->h) != PQ_PIPELINE_OFF || PQenterPipelineMode(c->h) == 1
+               ? true
+               : lost(c, err);
 }
 
-bool pg_conn_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args, size_t n,
-                 int64_t *changed, struct db_rows *out, struct error *err)
+bool pg_conn_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args,
+                 size_t n, int64_t *changed, struct db_rows *out, struct error *err)
 {
     struct pg_conn *c = tx->pg;
     struct pg_stmt *s = stmt_of(c, sql, text, err);
@@ -400,7 +413,8 @@ bool pg_conn_run(struct db_tx *tx, struct db_sql *sql, const char *text, const s
 }
 
 /* One statement without values outside the pipeline's first-statement logic: COMMIT, ROLLBACK, BEGIN before a script. */
-static bool simple(struct pg_conn *c, const char *text, char *tag, size_t tag_size, struct error *err)
+static bool simple(struct pg_conn *c, const char *text, char *tag, size_t tag_size,
+                   struct error *err)
 {
     PGresult *r = NULL;
     if (!enter(c, err)) {

@@ -50,7 +50,8 @@ static const char *get(const struct pg_params *p, const char *key)
 /* The driver of the other product calls it `ssl`; libpq's name is sslmode. */
 static const char *ssl_mode(struct str ssl)
 {
-    static const char *const modes[] = {"disable", "allow", "prefer", "require", "verify-ca", "verify-full"};
+    static const char *const modes[] = {"disable", "allow",     "prefer",
+                                        "require", "verify-ca", "verify-full"};
     for (size_t i = 0; i < array_len(modes); i++) {
         if (str_ieqz(ssl, modes[i])) {
             return modes[i];
@@ -91,14 +92,16 @@ static bool from_url(struct pg_params *p, struct str url, struct error *err)
         cut = str_starts(url, schemes[i].scheme) ? schemes[i].scheme.n : 0;
     }
     if (cut == 0) {
-        return err_set(err, ERR_INVALID,
-                       "database.postgresql.url must begin with postgresql:// or postgresql+asyncpg://");
+        return err_set(
+            err, ERR_INVALID,
+            "database.postgresql.url must begin with postgresql:// or postgresql+asyncpg://");
     }
     auto_buf plain = BUF(16384);
     struct str rest = str_sub(url, cut, url.n), ssl = STR_NONE;
     ptrdiff_t question = str_chr(rest, '?');
     struct str query = question >= 0 ? str_sub(rest, (size_t)question + 1, rest.n) : STR_NONE;
-    buf_fmt(&plain, "postgresql://" STR_FMT, STR_ARG(question >= 0 ? str_sub(rest, 0, (size_t)question) : rest));
+    buf_fmt(&plain, "postgresql://" STR_FMT,
+            STR_ARG(question >= 0 ? str_sub(rest, 0, (size_t)question) : rest));
     if (question >= 0 && !take_ssl(&query, &plain, &ssl, err)) {
         return false;
     }
@@ -113,8 +116,9 @@ static bool from_url(struct pg_params *p, struct str url, struct error *err)
     PQconninfoFree(options);
     if (ok && ssl.p) {
         const char *mode = ssl_mode(ssl);
-        ok = mode ? set(p, "sslmode", str_c(mode), err)
-                  : err_set(err, ERR_INVALID, "database.postgresql.url has an unknown value of ssl");
+        ok = mode
+                 ? set(p, "sslmode", str_c(mode), err)
+                 : err_set(err, ERR_INVALID, "database.postgresql.url has an unknown value of ssl");
     }
     return ok;
 }
@@ -128,7 +132,8 @@ static bool from_parts(struct pg_params *p, const struct db_opts *o, struct erro
     if (o->port) {
         snprintf(port, sizeof(port), "%d", o->port);
     }
-    return (!o->host || set(p, "host", str_c(o->host), err)) && (!o->port || set(p, "port", str_c(port), err)) &&
+    return (!o->host || set(p, "host", str_c(o->host), err)) &&
+           (!o->port || set(p, "port", str_c(port), err)) &&
            (!o->user || set(p, "user", str_c(o->user), err)) &&
            (!o->password || set(p, "password", str_c(o->password), err)) &&
            (!o->database || set(p, "dbname", str_c(o->database), err));
@@ -137,15 +142,20 @@ static bool from_parts(struct pg_params *p, const struct db_opts *o, struct erro
 bool pg_params_make(struct pg_params *p, const struct db_opts *opts, struct error *err)
 {
     *p = (struct pg_params){.n = 0};
-    bool ok = opts->url && opts->url[0] ? from_url(p, str_c(opts->url), err) : from_parts(p, opts, err);
+    bool ok =
+        opts->url && opts->url[0] ? from_url(p, str_c(opts->url), err) : from_parts(p, opts, err);
     auto_buf options = BUF(8192);
     if (ok) {
         const char *given = get(p, "options");
-        buf_fmt(&options, "%s%s-c TimeZone=UTC -c DateStyle=ISO -c bytea_output=hex -c client_min_messages=warning",
-                given ? given : "", given ? " " : "");
-        ok = !options.failed ? true : err_set(err, ERR_INVALID, "the connection options are too long");
+        buf_fmt(
+            &options,
+            "%s%s-c TimeZone=UTC -c DateStyle=ISO -c bytea_output=hex -c client_min_messages=warning",
+            given ? given : "", given ? " " : "");
+        ok = !options.failed ? true
+                             : err_set(err, ERR_INVALID, "the connection options are too long");
     }
-    ok = ok && set(p, "options", buf_view(&options), err) && set(p, "client_encoding", S("UTF8"), err) &&
+    ok = ok && set(p, "options", buf_view(&options), err) &&
+         set(p, "client_encoding", S("UTF8"), err) &&
          (get(p, "connect_timeout") || set(p, "connect_timeout", S("10"), err)) &&
          (get(p, "application_name") || set(p, "application_name", S("parley"), err));
     if (!ok) {

@@ -35,8 +35,8 @@ void pg_conn_close(struct pg_conn *c);
 /* False when the server has closed it meanwhile. Does not wait. */
 bool pg_conn_alive(struct pg_conn *c);
 /* One statement in the transaction of `tx`; sends BEGIN and the scope first if nothing was sent yet. */
-bool pg_conn_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args, size_t n,
-                 int64_t *changed, struct db_rows *out, struct error *err) warn_unused;
+bool pg_conn_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args,
+                 size_t n, int64_t *changed, struct db_rows *out, struct error *err) warn_unused;
 bool pg_conn_script(struct db_tx *tx, const char *sql, struct error *err) warn_unused;
 /* COMMIT or ROLLBACK; nothing to do when nothing was sent. A connection that failed here is broken. */
 bool pg_conn_commit(struct pg_conn *c, struct error *err) warn_unused;

@@ -113,8 +113,8 @@ static struct pg_conn *pool_take(struct db *db, struct error *err)
         if (!ok) {
             if (err->code == ERR_TIMEOUT) {
                 db->timeouts++;
-                err_tag(err, ERR_UNAVAILABLE, 0, "database_busy", "no database connection was free within %d s",
-                        p->timeout_s);
+                err_tag(err, ERR_UNAVAILABLE, 0, "database_busy",
+                        "no database connection was free within %d s", p->timeout_s);
             }
             return NULL;
         }
@@ -163,12 +163,13 @@ static bool replace_conn(struct db_tx *tx, struct error *err)
     return true;
 }
 
-bool pg_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args, size_t n,
-            int64_t *changed, struct db_rows *out, struct error *err)
+bool pg_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args,
+            size_t n, int64_t *changed, struct db_rows *out, struct error *err)
 {
     bool first = !tx->pg->begun;
     if (tx->pg->broken) {
-        return err_tag(err, ERR_UNAVAILABLE, 0, "connection", "the connection to PostgreSQL was lost");
+        return err_tag(err, ERR_UNAVAILABLE, 0, "connection",
+                       "the connection to PostgreSQL was lost");
     }
     bool ok = pg_conn_run(tx, sql, text, args, n, changed, out, err);
     if (!ok && first && !tx->pg->begun && tx->pg->broken) {
@@ -198,7 +199,8 @@ static bool settle(struct db_tx *tx, bool ok, struct error *err)
     return ok;
 }
 
-bool pg_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write, struct error *err)
+bool pg_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write,
+             struct error *err)
 {
     struct db_tx tx = {.db = db, .kind = DB_POSTGRES, .scope = scope, .writes = write};
     tx.pg = pool_take(db, err);
@@ -237,7 +239,8 @@ struct batch {
 
 static bool run_job(struct db_tx *outer, struct pg_job *j, bool nested, struct error *err)
 {
-    static struct db_sql savepoint = {.text = "SAVEPOINT one"}, release = {.text = "RELEASE SAVEPOINT one"},
+    static struct db_sql savepoint = {.text = "SAVEPOINT one"},
+                         release = {.text = "RELEASE SAVEPOINT one"},
                          back = {.text = "ROLLBACK TO SAVEPOINT one"};
     if (nested && !db_exec(outer, &savepoint, NULL, 0, NULL, err)) {
         return false;
@@ -256,13 +259,15 @@ static bool run_job(struct db_tx *outer, struct pg_job *j, bool nested, struct e
         *err = j->err;
         return j->ok;
     }
-    return (j->ok || db_exec(outer, &back, NULL, 0, NULL, err)) && db_exec(outer, &release, NULL, 0, NULL, err);
+    return (j->ok || db_exec(outer, &back, NULL, 0, NULL, err)) &&
+           db_exec(outer, &release, NULL, 0, NULL, err);
 }
 
 static bool run_batch(struct db_tx *tx, void *arg, struct error *err)
 {
     struct batch *b = arg;
-    list_each(n, &b->jobs) {
+    list_each(n, &b->jobs)
+    {
         if (!run_job(tx, container_of(n, struct pg_job, node), b->n > 1, err)) {
             return false;
         }
@@ -371,7 +376,8 @@ static bool bounded(const char *name, int value, int low, int high, struct error
 {
     return value >= low && value <= high
                ? true
-               : err_set(err, ERR_INVALID, "database.postgresql.%s must be %d to %d", name, low, high);
+               : err_set(err, ERR_INVALID, "database.postgresql.%s must be %d to %d", name, low,
+                         high);
 }
 
 bool pg_open(struct db *db, const struct db_opts *o, struct error *err)
@@ -387,15 +393,18 @@ bool pg_open(struct db *db, const struct db_opts *o, struct error *err)
     list_init(&p->idle);
     list_init(&p->jobs);
     list_init(&p->drained.waiters);
-    bool ok = bounded("pool_size", p->size, 1, 100, err) && bounded("max_overflow", p->overflow, 0, 100, err) &&
+    bool ok = bounded("pool_size", p->size, 1, 100, err) &&
+              bounded("max_overflow", p->overflow, 0, 100, err) &&
               bounded("pool_size + max_overflow", p->size + p->overflow, 1, 100, err) &&
               bounded("pool_timeout_seconds", p->timeout_s, 1, 300, err) &&
-              bounded("pool_recycle_seconds", p->recycle_s, 1, 86400, err) && pg_params_make(&p->params, o, err);
+              bounded("pool_recycle_seconds", p->recycle_s, 1, 86400, err) &&
+              pg_params_make(&p->params, o, err);
     db->pg = p;
     if (ok) {
         task_sem_init(&p->room, p->size + p->overflow);
         ok = db_default_scope(db, o->system_scope_workspace, err);
-        struct pg_conn *c = ok ? pool_take(db, err) : NULL; /* a wrong address is told at the start */
+        struct pg_conn *c =
+            ok ? pool_take(db, err) : NULL; /* a wrong address is told at the start */
         ok = c != NULL;
         if (c) {
             pool_put(db, c);

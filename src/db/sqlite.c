@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 enum {
-    BATCH_MAX = 512,          /* transactions of one commit */
+    BATCH_MAX = 512, /* transactions of one commit */
     READERS_MAX = 16,
-    CHECKPOINT_PAGES = 1000,  /* WAL pages that start a checkpoint beside the writer */
-    CHECKPOINT_FINISH = 4000, /* the writer does the small rest itself, so that the WAL starts over */
+    CHECKPOINT_PAGES = 1000, /* WAL pages that start a checkpoint beside the writer */
+    CHECKPOINT_FINISH =
+        4000, /* the writer does the small rest itself, so that the WAL starts over */
     CHECKPOINT_FORCE = 16000, /* readers that never pause would let the WAL grow: wait for them */
 };
 
@@ -160,7 +161,8 @@ static void job_run(struct db *db, struct sq_conn *c, struct sq_job *j, bool wri
 
 static void fail_all(struct list *jobs, const struct error *why)
 {
-    list_each(n, jobs) {
+    list_each(n, jobs)
+    {
         struct sq_job *j = container_of(n, struct sq_job, node);
         if (j->ok || j->err->code == ERR_NONE) {
             j->ok = false;
@@ -419,7 +421,8 @@ static void sq_free(struct sq *q)
     for (size_t i = 0; i < q->nthreads; i++) {
         pthread_join(q->threads[i], NULL);
     }
-    sq_conn_close(q->writer); /* the last connection: SQLite moves the WAL into the file and removes it */
+    sq_conn_close(
+        q->writer); /* the last connection: SQLite moves the WAL into the file and removes it */
     if (q->hub) {
         pthread_mutex_lock(&q->hub->lock);
         bool posted = q->hub->posted;
@@ -539,7 +542,8 @@ static bool submit_and_wait(struct sq *q, struct queue *to, struct sq_job *j)
     return j->ok;
 }
 
-bool sq_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write, struct error *err)
+bool sq_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write,
+             struct error *err)
 {
     struct sq_job j = {.fn = fn, .arg = arg, .scope = scope, .err = err};
     err->code = ERR_NONE;

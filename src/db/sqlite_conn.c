@@ -11,10 +11,20 @@ struct sq_stmt {
     const char **names; /* one block with their texts; made at the first query */
 };
 
-enum fixed { F_BEGIN, F_BEGIN_NOW, F_COMMIT, F_ROLLBACK, F_SAVEPOINT, F_RELEASE, F_ROLLBACK_TO, F_COUNT };
+enum fixed {
+    F_BEGIN,
+    F_BEGIN_NOW,
+    F_COMMIT,
+    F_ROLLBACK,
+    F_SAVEPOINT,
+    F_RELEASE,
+    F_ROLLBACK_TO,
+    F_COUNT
+};
 
 static const char *const fixed_text[F_COUNT] = {
-    "BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK", "SAVEPOINT one", "RELEASE one", "ROLLBACK TO one",
+    "BEGIN",         "BEGIN IMMEDIATE", "COMMIT",          "ROLLBACK",
+    "SAVEPOINT one", "RELEASE one",     "ROLLBACK TO one",
 };
 
 struct sq_conn {
@@ -59,9 +69,11 @@ static bool fail(const struct sq_conn *c, int rc, const char *what, struct error
     switch (full) {
     case SQLITE_CONSTRAINT_UNIQUE:
     case SQLITE_CONSTRAINT_PRIMARYKEY:
-    case SQLITE_CONSTRAINT_ROWID: return err_tag(err, ERR_CONFLICT, 0, "unique", "%s: %s", what, text);
+    case SQLITE_CONSTRAINT_ROWID:
+        return err_tag(err, ERR_CONFLICT, 0, "unique", "%s: %s", what, text);
     case SQLITE_CONSTRAINT_FOREIGNKEY:
-    case SQLITE_CONSTRAINT_TRIGGER: return err_tag(err, ERR_CONFLICT, 0, "foreign_key", "%s: %s", what, text);
+    case SQLITE_CONSTRAINT_TRIGGER:
+        return err_tag(err, ERR_CONFLICT, 0, "foreign_key", "%s: %s", what, text);
     default: return err_set(err, code_of(full), "%s: %s", what, text);
     }
 }
@@ -87,19 +99,22 @@ static bool pragmas(struct sq_conn *c, bool writer, size_t cache_kib, struct err
 {
     char text[512];
     /* Checkpoints are made beside the writer (sqlite.c), not inside a commit that somebody waits for. */
-    snprintf(text, sizeof(text),
-             "PRAGMA cache_size=-%zu; PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=0;"
-             "PRAGMA trusted_schema=OFF; PRAGMA synchronous=FULL; PRAGMA journal_size_limit=16777216;%s",
-             cache_kib, writer ? "" : "PRAGMA query_only=ON;");
+    snprintf(
+        text, sizeof(text),
+        "PRAGMA cache_size=-%zu; PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=0;"
+        "PRAGMA trusted_schema=OFF; PRAGMA synchronous=FULL; PRAGMA journal_size_limit=16777216;%s",
+        cache_kib, writer ? "" : "PRAGMA query_only=ON;");
     if (writer) {
         sqlite3_stmt *st = NULL;
         int rc = sqlite3_prepare_v2(c->h, "PRAGMA journal_mode=WAL", -1, &st, NULL);
-        bool wal = rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW && sqlite3_column_text(st, 0) &&
+        bool wal = rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW &&
+                   sqlite3_column_text(st, 0) &&
                    strcmp((const char *)sqlite3_column_text(st, 0), "wal") == 0;
         rc = sqlite3_finalize(st);
         if (!wal) {
-            return rc != SQLITE_OK ? fail(c, rc, "cannot read the database", err)
-                                   : err_set(err, ERR_IO, "the file system of the database cannot hold a WAL");
+            return rc != SQLITE_OK
+                       ? fail(c, rc, "cannot read the database", err)
+                       : err_set(err, ERR_IO, "the file system of the database cannot hold a WAL");
         }
     }
     int rc = sqlite3_exec(c->h, text, NULL, NULL, NULL);
@@ -115,7 +130,8 @@ struct sq_conn *sq_conn_open(const char *path, bool writer, size_t cache_kib, st
         err_set(err, ERR_NOMEM, "no memory for a database connection");
         return NULL;
     }
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | (writer ? SQLITE_OPEN_CREATE : 0);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
+                (writer ? SQLITE_OPEN_CREATE : 0);
     int rc = sqlite3_open_v2(path, &c->h, flags, NULL);
     bool ok = rc == SQLITE_OK;
     if (!ok) {
@@ -178,7 +194,8 @@ static bool fixed(struct sq_conn *c, enum fixed which, const char *what, struct 
 {
     int rc = SQLITE_OK;
     if (!c->fixed[which]) {
-        rc = sqlite3_prepare_v3(c->h, fixed_text[which], -1, SQLITE_PREPARE_PERSISTENT, &c->fixed[which], NULL);
+        rc = sqlite3_prepare_v3(c->h, fixed_text[which], -1, SQLITE_PREPARE_PERSISTENT,
+                                &c->fixed[which], NULL);
     }
     if (rc == SQLITE_OK) {
         rc = sqlite3_step(c->fixed[which]);
@@ -382,7 +399,8 @@ static bool cell(struct db_tx *tx, sqlite3_stmt *st, int i, struct db_val *out)
     }
 }
 
-static bool take_row(struct db_tx *tx, struct sq_stmt *s, struct db_rows *out, size_t *cap, struct error *err)
+static bool take_row(struct db_tx *tx, struct sq_stmt *s, struct db_rows *out, size_t *cap,
+                     struct error *err)
 {
     int cols = sqlite3_column_count(s->st);
     if (out->n == 0) {
@@ -404,8 +422,8 @@ static bool take_row(struct db_tx *tx, struct sq_stmt *s, struct db_rows *out, s
     return true;
 }
 
-bool sq_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args, size_t n,
-            int64_t *changed, struct db_rows *out, struct error *err)
+bool sq_run(struct db_tx *tx, struct db_sql *sql, const char *text, const struct db_val *args,
+            size_t n, int64_t *changed, struct db_rows *out, struct error *err)
 {
     struct sq_conn *c = tx->sq;
     struct sq_stmt *s = sql ? stmt_of_slot(c, sql, err) : stmt_of_text(c, text, err);

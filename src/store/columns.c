@@ -59,7 +59,8 @@ static bool check_time(const struct column *c, const json_t *value, struct error
 bool column_check(const struct column *c, const json_t *value, struct error *err)
 {
     if (!value || json_is_null(value)) {
-        return c->flags & COL_NULL ? true : err_set(err, ERR_INVALID, "%s must not be null", c->name);
+        return c->flags & COL_NULL ? true
+                                   : err_set(err, ERR_INVALID, "%s must not be null", c->name);
     }
     switch (c->type) {
     case COL_STR:
@@ -67,7 +68,9 @@ bool column_check(const struct column *c, const json_t *value, struct error *err
     case COL_JSON: return true;
     case COL_INT: return json_is_integer(value) ? true : wrong_type(c, "an integer", err);
     case COL_FLOAT:
-        return json_is_number(value) && isfinite(json_number_value(value)) ? true : wrong_type(c, "a number", err);
+        return json_is_number(value) && isfinite(json_number_value(value))
+                   ? true
+                   : wrong_type(c, "a number", err);
     case COL_BOOL: return json_is_boolean(value) ? true : wrong_type(c, "true or false", err);
     case COL_TIME: return check_time(c, value, err);
     case COL_BLOB: return json_is_string(value) ? true : wrong_type(c, "base64 text", err);
@@ -88,8 +91,9 @@ static bool full(struct error *err)
 }
 
 /* In a JSON column the sealed text is a JSON string, which every engine takes. Empty values are no secret. */
-static bool seal_value(struct arena *a, const struct store *st, const struct table *t, const struct column *c,
-                       const json_t *value, struct db_val *v, struct error *err)
+static bool seal_value(struct arena *a, const struct store *st, const struct table *t,
+                       const struct column *c, const json_t *value, struct db_val *v,
+                       struct error *err)
 {
     bool empty = c->type == COL_JSON ? (json_is_array(value) && json_array_size(value) == 0) ||
                                            (json_is_object(value) && json_object_size(value) == 0)
@@ -98,7 +102,8 @@ static bool seal_value(struct arena *a, const struct store *st, const struct tab
         return true;
     }
     if (!st) {
-        return err_set(err, ERR_INTERNAL, "%s.%s cannot be written without the seal", t->name, c->name);
+        return err_set(err, ERR_INTERNAL, "%s.%s cannot be written without the seal", t->name,
+                       c->name);
     }
     struct str sealed;
     if (!seal(a, &st->key, seal_context(a, t, c), v->s, &sealed, err)) {
@@ -108,8 +113,8 @@ static bool seal_value(struct arena *a, const struct store *st, const struct tab
     return v->s.p ? true : full(err);
 }
 
-bool column_bind(struct arena *a, const struct store *st, const struct table *t, const struct column *c,
-                 const json_t *value, struct db_val *out, struct error *err)
+bool column_bind(struct arena *a, const struct store *st, const struct table *t,
+                 const struct column *c, const json_t *value, struct db_val *out, struct error *err)
 {
     if (!column_check(c, value, err)) {
         return false;
@@ -159,8 +164,8 @@ static json_t *no_memory(json_t *j, struct error *err)
     return j;
 }
 
-static json_t *read_json(struct arena *a, const struct store *st, const struct table *t, const struct column *c,
-                         const struct db_val *v, struct error *err)
+static json_t *read_json(struct arena *a, const struct store *st, const struct table *t,
+                         const struct column *c, const struct db_val *v, struct error *err)
 {
     /* SQLite keeps a number in a JSON column as a number. */
     if (v->type == DB_INT) {
@@ -184,8 +189,8 @@ static json_t *read_json(struct arena *a, const struct store *st, const struct t
     return plain.p == json_string_value(j) ? steal(j) : json_parse(plain, err);
 }
 
-static json_t *read_text(struct arena *a, const struct store *st, const struct table *t, const struct column *c,
-                         const struct db_val *v, struct error *err)
+static json_t *read_text(struct arena *a, const struct store *st, const struct table *t,
+                         const struct column *c, const struct db_val *v, struct error *err)
 {
     char number[32];
     struct str s = v->s;
@@ -201,8 +206,8 @@ static json_t *read_text(struct arena *a, const struct store *st, const struct t
     return no_memory(json_strn(s), err);
 }
 
-json_t *column_json(struct arena *a, const struct store *st, const struct table *t, const struct column *c,
-                    const struct db_val *v, struct error *err)
+json_t *column_json(struct arena *a, const struct store *st, const struct table *t,
+                    const struct column *c, const struct db_val *v, struct error *err)
 {
     char iso[TIME_ISO_SIZE];
     int64_t us;
@@ -218,10 +223,13 @@ json_t *column_json(struct arena *a, const struct store *st, const struct table 
     case COL_STR:
     case COL_TEXT: return read_text(a, st, t, c, v, err);
     case COL_JSON: return read_json(a, st, t, c, v, err);
-    case COL_INT: return no_memory(json_integer(v->type == DB_FLOAT ? (json_int_t)v->f : v->i), err);
+    case COL_INT:
+        return no_memory(json_integer(v->type == DB_FLOAT ? (json_int_t)v->f : v->i), err);
     case COL_FLOAT: return no_memory(json_real(v->type == DB_INT ? (double)v->i : v->f), err);
     case COL_BOOL: return json_boolean(v->i != 0);
-    case COL_TIME: return no_memory(time_parse(v->s, &us) ? json_string(time_iso(us, iso)) : json_strn(v->s), err);
+    case COL_TIME:
+        return no_memory(time_parse(v->s, &us) ? json_string(time_iso(us, iso)) : json_strn(v->s),
+                         err);
     case COL_BLOB:
         text = base64_encode(a, v->s);
         return text.p ? no_memory(json_strn(text), err) : (full(err), NULL);

@@ -45,8 +45,8 @@ static bool scope_fits(const struct table *t, const struct scope *scope, struct 
     return true;
 }
 
-static bool where(struct stmt *s, const struct table *t, const struct scope *scope, const struct store_eq *eq,
-                  size_t n, struct error *err)
+static bool where(struct stmt *s, const struct table *t, const struct scope *scope,
+                  const struct store_eq *eq, size_t n, struct error *err)
 {
     const struct column *ws = column_scope(t);
     const char *glue = " WHERE ";
@@ -87,7 +87,7 @@ bool store_check(const struct table *t, const json_t *row, bool partial, struct 
     if (!json_is_object(row)) {
         return err_set(err, ERR_INVALID, "a JSON object is expected");
     }
-    json_object_foreach((json_t *)(uintptr_t)row, key, value) {
+    json_object_foreach ((json_t *)(uintptr_t)row, key, value) {
         const struct column *c = column_find(t, key);
         if (!c) {
             return err_set(err, ERR_INVALID, "unknown field: %s", key);
@@ -96,7 +96,8 @@ bool store_check(const struct table *t, const json_t *row, bool partial, struct 
             return false;
         }
     }
-    const unsigned filled = COL_NULL | COL_SCOPE | COL_AUTO | COL_UUID | COL_NOW_INSERT | COL_NOW_UPDATE;
+    const unsigned filled =
+        COL_NULL | COL_SCOPE | COL_AUTO | COL_UUID | COL_NOW_INSERT | COL_NOW_UPDATE;
     for (const struct column *c = t->columns; !partial && c->name; c++) {
         if (!c->def && !(c->flags & filled) && !json_object_get(row, c->name)) {
             return err_set(err, ERR_INVALID, "%s is required", c->name);
@@ -108,7 +109,8 @@ bool store_check(const struct table *t, const json_t *row, bool partial, struct 
 /* ---- insert ---- */
 
 /* The value of a column at insert (new reference); NULL with an error. */
-static json_t *insert_value(const struct column *c, const json_t *row, const char *now, struct error *err)
+static json_t *insert_value(const struct column *c, const json_t *row, const char *now,
+                            struct error *err)
 {
     json_t *given = json_object_get(row, c->name);
     char uuid[UUID_SIZE];
@@ -140,12 +142,13 @@ static json_t *normal(const struct column *c, json_t *value)
     if (c->type == COL_TIME && time_parse(json_sv(value), &us)) {
         return json_string(time_iso(us, iso));
     }
-    return c->type == COL_FLOAT && json_is_integer(value) ? json_real(json_number_value(value)) : json_incref(value);
+    return c->type == COL_FLOAT && json_is_integer(value) ? json_real(json_number_value(value))
+                                                          : json_incref(value);
 }
 
-static bool insert_column(struct stmt *s, struct db_tx *tx, const struct store *st, const struct table *t,
-                          const struct column *c, const struct scope *scope, const json_t *row, json_t *stored,
-                          const char *now, struct error *err)
+static bool insert_column(struct stmt *s, struct db_tx *tx, const struct store *st,
+                          const struct table *t, const struct column *c, const struct scope *scope,
+                          const json_t *row, json_t *stored, const char *now, struct error *err)
 {
     struct db_val v;
     json_t *value;
@@ -157,7 +160,9 @@ static bool insert_column(struct stmt *s, struct db_tx *tx, const struct store *
         /* The arena keeps the value: texts are bound from where they are. */
         if (!value || !(value = arena_json(db_tx_arena(tx), value)) ||
             !column_bind(db_tx_arena(tx), st, t, c, value, &v, err)) {
-            return value ? false : err->code == ERR_INVALID ? false : err_set(err, ERR_NOMEM, "no memory for a row");
+            return value                      ? false
+                   : err->code == ERR_INVALID ? false
+                                              : err_set(err, ERR_NOMEM, "no memory for a row");
         }
         value = normal(c, value);
     }
@@ -169,8 +174,8 @@ static bool insert_column(struct stmt *s, struct db_tx *tx, const struct store *
     return json_set(stored, c->name, value) ? true : err_set(err, ERR_NOMEM, "no memory for a row");
 }
 
-json_t *store_insert(struct db_tx *tx, const struct store *st, const struct table *t, const struct scope *scope,
-                     const json_t *row, struct error *err)
+json_t *store_insert(struct db_tx *tx, const struct store *st, const struct table *t,
+                     const struct scope *scope, const json_t *row, struct error *err)
 {
     auto_json stored = json_object();
     auto_stmt s = {.text = BUF(TEXT_MAX)};
@@ -227,8 +232,8 @@ static void select_list(struct stmt *s, const struct table *t, bool raw)
     buf_fmt(&s->text, " FROM \"%s\"", t->name);
 }
 
-static json_t *row_json(struct db_tx *tx, const struct store *st, const struct table *t, const struct db_rows *rows,
-                        size_t at, bool raw, struct error *err)
+static json_t *row_json(struct db_tx *tx, const struct store *st, const struct table *t,
+                        const struct db_rows *rows, size_t at, bool raw, struct error *err)
 {
     auto_json row = json_object();
     size_t i = 0;
@@ -251,8 +256,9 @@ static json_t *row_json(struct db_tx *tx, const struct store *st, const struct t
     return steal(row);
 }
 
-json_t *store_get(struct db_tx *tx, const struct store *st, const struct table *t, const struct scope *scope,
-                  const struct store_eq *key, size_t n, bool raw, struct error *err)
+json_t *store_get(struct db_tx *tx, const struct store *st, const struct table *t,
+                  const struct scope *scope, const struct store_eq *key, size_t n, bool raw,
+                  struct error *err)
 {
     auto_stmt s = {.text = BUF(TEXT_MAX)};
     struct db_rows rows;
@@ -270,9 +276,9 @@ json_t *store_get(struct db_tx *tx, const struct store *st, const struct table *
     return row_json(tx, st, t, &rows, 0, raw, err);
 }
 
-json_t *store_list(struct db_tx *tx, const struct store *st, const struct table *t, const struct scope *scope,
-                   const struct store_eq *eq, size_t n, const char *order, int64_t limit, int64_t offset, bool raw,
-                   struct error *err)
+json_t *store_list(struct db_tx *tx, const struct store *st, const struct table *t,
+                   const struct scope *scope, const struct store_eq *eq, size_t n,
+                   const char *order, int64_t limit, int64_t offset, bool raw, struct error *err)
 {
     auto_stmt s = {.text = BUF(TEXT_MAX)};
     struct db_rows rows;
@@ -302,8 +308,8 @@ json_t *store_list(struct db_tx *tx, const struct store *st, const struct table 
     return steal(list);
 }
 
-bool store_count(struct db_tx *tx, const struct table *t, const struct scope *scope, const struct store_eq *eq,
-                 size_t n, int64_t *out, struct error *err)
+bool store_count(struct db_tx *tx, const struct table *t, const struct scope *scope,
+                 const struct store_eq *eq, size_t n, int64_t *out, struct error *err)
 {
     auto_stmt s = {.text = BUF(TEXT_MAX)};
     struct db_rows rows;
@@ -318,8 +324,8 @@ bool store_count(struct db_tx *tx, const struct table *t, const struct scope *sc
 
 /* ---- update and delete ---- */
 
-static bool set_list(struct stmt *s, struct db_tx *tx, const struct store *st, const struct table *t,
-                     const json_t *patch, bool raw, struct error *err)
+static bool set_list(struct stmt *s, struct db_tx *tx, const struct store *st,
+                     const struct table *t, const json_t *patch, bool raw, struct error *err)
 {
     const char *glue = " SET ";
     char *now = arena_alloc(db_tx_arena(tx), TIME_ISO_SIZE);
@@ -330,7 +336,8 @@ static bool set_list(struct stmt *s, struct db_tx *tx, const struct store *st, c
     for (const struct column *c = t->columns; c->name; c++) {
         json_t *value = json_object_get(patch, c->name);
         struct db_val v;
-        bool open = value && !(c->flags & (COL_SCOPE | COL_AUTO)) && (raw || !(c->flags & COL_FIXED));
+        bool open =
+            value && !(c->flags & (COL_SCOPE | COL_AUTO)) && (raw || !(c->flags & COL_FIXED));
         if (open) {
             if (!column_bind(db_tx_arena(tx), st, t, c, value, &v, err)) {
                 return false;
@@ -347,8 +354,9 @@ static bool set_list(struct stmt *s, struct db_tx *tx, const struct store *st, c
     return true;
 }
 
-bool store_update(struct db_tx *tx, const struct store *st, const struct table *t, const struct scope *scope,
-                  const struct store_eq *key, size_t n, const json_t *patch, bool raw, struct error *err)
+bool store_update(struct db_tx *tx, const struct store *st, const struct table *t,
+                  const struct scope *scope, const struct store_eq *key, size_t n,
+                  const json_t *patch, bool raw, struct error *err)
 {
     auto_stmt s = {.text = BUF(TEXT_MAX)};
     int64_t changed = 0;
@@ -372,8 +380,9 @@ bool store_update(struct db_tx *tx, const struct store *st, const struct table *
     return ok;
 }
 
-bool store_delete(struct db_tx *tx, const struct store *st, const struct table *t, const struct scope *scope,
-                  const struct store_eq *key, size_t n, int64_t *deleted, struct error *err)
+bool store_delete(struct db_tx *tx, const struct store *st, const struct table *t,
+                  const struct scope *scope, const struct store_eq *key, size_t n, int64_t *deleted,
+                  struct error *err)
 {
     auto_stmt s = {.text = BUF(TEXT_MAX)};
     int64_t changed = 0;

@@ -46,7 +46,8 @@ static bool do_get(struct db_tx *tx, void *arg, struct error *err)
 static bool do_list(struct db_tx *tx, void *arg, struct error *err)
 {
     struct call *c = arg;
-    c->result = store_list(tx, c->st, c->t, c->scope, c->eq, c->n, c->order, c->limit, c->offset, c->raw, err);
+    c->result = store_list(tx, c->st, c->t, c->scope, c->eq, c->n, c->order, c->limit, c->offset,
+                           c->raw, err);
     return c->result != NULL;
 }
 
@@ -68,8 +69,8 @@ static bool do_count(struct db_tx *tx, void *arg, struct error *err)
     return store_count(tx, c->t, c->scope, c->eq, c->n, &c->number, err);
 }
 
-json_t *store_do_insert(const struct store *st, const struct table *t, const struct scope *scope, const json_t *row,
-                        struct error *err)
+json_t *store_do_insert(const struct store *st, const struct table *t, const struct scope *scope,
+                        const json_t *row, struct error *err)
 {
     struct call c = {.st = st, .t = t, .scope = scope, .row = row};
     return finish(&c, db_write(st->db, scope_of(scope), do_insert, &c, err));
@@ -83,16 +84,24 @@ json_t *store_do_get(const struct store *st, const struct table *t, const struct
 }
 
 json_t *store_do_list(const struct store *st, const struct table *t, const struct scope *scope,
-                      const struct store_eq *where, size_t n, const char *order, int64_t limit, int64_t offset,
-                      bool raw, struct error *err)
+                      const struct store_eq *where, size_t n, const char *order, int64_t limit,
+                      int64_t offset, bool raw, struct error *err)
 {
-    struct call c = {.st = st, .t = t, .scope = scope, .eq = where, .n = n, .order = order, .limit = limit,
-                     .offset = offset, .raw = raw};
+    struct call c = {.st = st,
+                     .t = t,
+                     .scope = scope,
+                     .eq = where,
+                     .n = n,
+                     .order = order,
+                     .limit = limit,
+                     .offset = offset,
+                     .raw = raw};
     return finish(&c, db_read(st->db, scope_of(scope), do_list, &c, err));
 }
 
 bool store_do_update(const struct store *st, const struct table *t, const struct scope *scope,
-                     const struct store_eq *key, size_t n, const json_t *patch, bool raw, struct error *err)
+                     const struct store_eq *key, size_t n, const json_t *patch, bool raw,
+                     struct error *err)
 {
     struct call c = {.st = st, .t = t, .scope = scope, .eq = key, .n = n, .row = patch, .raw = raw};
     return db_write(st->db, scope_of(scope), do_update, &c, err);

@@ -1,4 +1,5 @@
-/* db on SQLite: units of work, group commit, failures inside a batch, durability under kill -9, lock, versions, scopes. */
+/* db on SQLite: units of work, group commit, failures inside a batch, durability under kill -9,
+ * lock, versions, scopes. */
 #include "db/db.h"
 #include "support/pg_server.h"
 
@@ -65,7 +66,8 @@ static bool insert(struct db_tx *tx, void *arg, struct error *err)
     struct db_val args[] = {DB_V_I(*(int64_t *)arg), DB_V_S(S("text"))};
     int64_t changed = 0;
     db_touch(tx, 3);
-    return db_exec(tx, &sql, args, 2, &changed, err) && (changed == 1 || err_set(err, ERR_INTERNAL, "changed"));
+    return db_exec(tx, &sql, args, 2, &changed, err) &&
+           (changed == 1 || err_set(err, ERR_INTERNAL, "changed"));
 }
 
 static bool count(struct db_tx *tx, void *arg, struct error *err)
@@ -96,7 +98,7 @@ static void in_fiber(int (*fn)(void *arg))
     assert_int_equal(task_run(fn, NULL), 0);
 }
 
-/* ---- values ---- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 struct values {
     bool checked;
@@ -106,17 +108,18 @@ static bool values_body(struct db_tx *tx, void *arg, struct error *err)
 {
     static struct db_sql in = {.text = "INSERT INTO v (a, b, c, d, e) VALUES (?, ?, ?, ?, ?)"};
     static struct db_sql out = {.text = "SELECT a, b, c, d, e FROM v"};
-    struct db_val args[] = {DB_V_I(INT64_MIN), DB_V_F(2.5), DB_V_S(str_n("a\0b", 3)), DB_V_BLOB(str_n("\0\1", 2)),
-                            DB_V_NULL};
+    struct db_val args[] = {DB_V_I(INT64_MIN), DB_V_F(2.5), DB_V_S(str_n("a\0b", 3)),
+                            DB_V_BLOB(str_n("\0\1", 2)), DB_V_NULL};
     struct db_rows rows;
     if (!db_exec(tx, &in, args, 5, NULL, err) || !db_query(tx, &out, NULL, 0, &rows, err)) {
         return false;
     }
     ((struct values *)arg)->checked =
-        rows.n == 1 && rows.cols == 5 && db_at(&rows, 0, 0)->i == INT64_MIN && db_at(&rows, 0, 1)->f == 2.5 &&
-        str_eq(db_at(&rows, 0, 2)->s, str_n("a\0b", 3)) && db_at(&rows, 0, 3)->type == DB_BLOB &&
-        str_eq(db_at(&rows, 0, 3)->s, str_n("\0\1", 2)) && db_at(&rows, 0, 4)->type == DB_NULL &&
-        strcmp(rows.names[3], "d") == 0 && db_at(&rows, 1, 0)->type == DB_NULL && db_tx_kind(tx) == DB_SQLITE &&
+        rows.n == 1 && rows.cols == 5 && db_at(&rows, 0, 0)->i == INT64_MIN &&
+        db_at(&rows, 0, 1)->f == 2.5 && str_eq(db_at(&rows, 0, 2)->s, str_n("a\0b", 3)) &&
+        db_at(&rows, 0, 3)->type == DB_BLOB && str_eq(db_at(&rows, 0, 3)->s, str_n("\0\1", 2)) &&
+        db_at(&rows, 0, 4)->type == DB_NULL && strcmp(rows.names[3], "d") == 0 &&
+        db_at(&rows, 1, 0)->type == DB_NULL && db_tx_kind(tx) == DB_SQLITE &&
         strcmp(db_tx_scope(tx)->value, "w1") == 0;
     return true;
 }
@@ -143,7 +146,7 @@ static void test_values(void **state)
     in_fiber(values_main);
 }
 
-/* ---- conflicts and rollback-only ---- */
+/* ---- conflicts and rollback-only ------------------------------------------------------------- */
 
 static bool swallow(struct db_tx *tx, void *arg, struct error *err)
 {
@@ -208,7 +211,7 @@ static void test_conflicts(void **state)
     in_fiber(conflicts_main);
 }
 
-/* ---- group commit ---- */
+/* ---- group commit ---------------------------------------------------------------------------- */
 
 enum { WRITERS = 300 };
 
@@ -243,7 +246,8 @@ static bool item_body(struct db_tx *tx, void *arg, struct error *err)
         mem_fail_after(1, true);
         int64_t n;
         struct db_rows rows;
-        bool ok = db_query_text(tx, "SELECT id, v FROM t", NULL, 0, &rows, err) && count(tx, &n, err);
+        bool ok =
+            db_query_text(tx, "SELECT id, v FROM t", NULL, 0, &rows, err) && count(tx, &n, err);
         mem_fail_after(0, false);
         return ok;
     }
@@ -290,7 +294,7 @@ static void test_group_commit(void **state)
     in_fiber(group_main);
 }
 
-/* ---- asynchronous writes, capacity, cancellation ---- */
+/* ---- asynchronous writes, capacity, cancellation --------------------------------------------- */
 
 static int async_done;
 
@@ -363,7 +367,7 @@ static void test_async(void **state)
     in_fiber(async_main);
 }
 
-/* ---- lock ---- */
+/* ---- lock ------------------------------------------------------------------------------------ */
 
 static int lock_main(void *arg)
 {
@@ -393,7 +397,7 @@ static void test_lock(void **state)
     in_fiber(lock_main);
 }
 
-/* ---- kill -9 ---- */
+/* ---- kill -9 --------------------------------------------------------------------------------- */
 
 enum { KILL_FIBERS = 20 };
 
@@ -495,7 +499,8 @@ static void test_kill(void **state)
         assert_true(WIFSIGNALED(status));
         acked = mem_alloc(sizeof(int64_t) * 200000);
         nacked = 0;
-        while (nacked < 200000 && read(ends[0], &acked[nacked], sizeof(int64_t)) == (ssize_t)sizeof(int64_t)) {
+        while (nacked < 200000 &&
+               read(ends[0], &acked[nacked], sizeof(int64_t)) == (ssize_t)sizeof(int64_t)) {
             nacked++;
         }
         close(ends[0]);
@@ -505,7 +510,7 @@ static void test_kill(void **state)
     }
 }
 
-/* ---- the log is moved into the file ---- */
+/* ---- the log is moved into the file ---------------------------------------------------------- */
 
 static bool big_insert(struct db_tx *tx, void *arg, struct error *err)
 {
@@ -547,7 +552,7 @@ static void test_wal(void **state)
     in_fiber(wal_main);
 }
 
-/* ---- backup and restore ---- */
+/* ---- backup and restore ---------------------------------------------------------------------- */
 
 static int backup_main(void *arg)
 {
@@ -595,7 +600,7 @@ static void test_backup(void **state)
     in_fiber(backup_main);
 }
 
-/* ---- memory ends while opening: an error, no leak ---- */
+/* ---- memory ends while opening: an error, no leak -------------------------------------------- */
 
 static int open_failing(void *arg)
 {

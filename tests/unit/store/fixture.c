@@ -63,7 +63,8 @@ static void workspace(struct fixture *f, struct scope *s, const char *uuid, cons
     *s = (struct scope){.generation = 1};
     snprintf(s->instance, sizeof(s->instance), "%s", instance);
     snprintf(s->workspace, sizeof(s->workspace), "%s", uuid);
-    auto_json row = json_pack("{s:s, s:s, s:s}", "instance_uuid", instance, "name", "W", "slug", "w");
+    auto_json row =
+        json_pack("{s:s, s:s, s:s}", "instance_uuid", instance, "name", "W", "slug", "w");
     auto_json stored = store_do_insert(&f->st, &table_workspaces, s, row, &e);
     if (!stored) {
         fail_msg("%s", e.msg);
@@ -76,8 +77,8 @@ void fixture_open(struct fixture *f, enum db_kind kind, const struct pg_server *
     *f = (struct fixture){.st = {.db = NULL}};
     memset(f->st.key.k, 7, sizeof(f->st.key.k));
     open_database(f, kind, pg);
-    auto_json row = json_pack("{s:s, s:s, s:s}", "user", "A@example.org", "normalized_email", "a@example.org",
-                              "password", "");
+    auto_json row = json_pack("{s:s, s:s, s:s}", "user", "A@example.org", "normalized_email",
+                              "a@example.org", "password", "");
     auto_json account = store_do_insert(&f->st, &table_users, NULL, row, &e);
     if (!account) {
         fail_msg("%s", e.msg);
@@ -104,7 +105,8 @@ static const struct {
     {&table_invitations, "role", "\"viewer\""},
     {&table_directory_states, "snapshot_fingerprint",
      "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\""},
-    {&table_directory_inbox, "fingerprint", "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\""},
+    {&table_directory_inbox, "fingerprint",
+     "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\""},
     {&table_plugin_settings, "artifact_digest",
      "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\""},
     {&table_support_sessions, "grant_jti_hash", NULL},
@@ -132,9 +134,7 @@ static json_t *value_of(const struct column *c, int n)
     int width = c->max && c->max < 64 ? (c->max < 10 ? c->max : 10) : 64;
     switch (c->type) {
     case COL_STR:
-    case COL_TEXT:
-        snprintf(text, sizeof(text), "%0*d", width, n);
-        return json_string(text);
+    case COL_TEXT: snprintf(text, sizeof(text), "%0*d", width, n); return json_string(text);
     case COL_JSON: return json_pack("{s:s, s:[i]}", "k", "vä", "n", n);
     case COL_INT: return json_integer(n + 1);
     case COL_FLOAT: return json_real(n + 0.5);

@@ -1,4 +1,5 @@
-/* Every table on both engines: the schema is what the column tables say, rows go in and out, a foreign scope sees nothing. */
+/* Every table on both engines: the schema is what the column tables say, rows go in and out, a
+ * foreign scope sees nothing. */
 #include "store/fixture.h"
 
 #include <setjmp.h>
@@ -18,7 +19,7 @@ static void on_engine(enum db_kind k, int (*fn)(void *arg))
     assert_int_equal(task_run(fn, (void *)(uintptr_t)pg), 0);
 }
 
-/* ---- the schema ---- */
+/* ---- the schema ------------------------------------------------------------------------------ */
 
 struct found {
     const struct table *t;
@@ -66,7 +67,8 @@ static bool type_fits(const struct column *c, struct str type, bool sqlite)
 
 static bool read_schema(struct db_tx *tx, void *arg, struct error *err)
 {
-    static const char sqlite[] = "SELECT name, type, \"notnull\", pk > 0, NULL FROM pragma_table_info(?) WHERE 1 = 1";
+    static const char sqlite[] =
+        "SELECT name, type, \"notnull\", pk > 0, NULL FROM pragma_table_info(?) WHERE 1 = 1";
     static const char pg[] =
         "SELECT c.column_name::text, c.data_type::text, (c.is_nullable = 'NO')::int, (EXISTS (SELECT 1 FROM pg_index i "
         "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) WHERE i.indisprimary AND "
@@ -86,12 +88,14 @@ static bool read_schema(struct db_tx *tx, void *arg, struct error *err)
             i++;
         }
         const struct db_val *length = db_at(&rows, i, 4);
-        const char *bad = i == rows.n                                                        ? "missing"
-                          : !type_fits(c, db_at(&rows, i, 1)->s, lite)                       ? "of another type"
-                          : (db_at(&rows, i, 2)->i != 0) == ((c->flags & COL_NULL) != 0)     ? "null or not"
-                          : (db_at(&rows, i, 3)->i != 0) != ((c->flags & COL_PK) != 0)       ? "in the key or not"
-                          : !lite && c->type == COL_STR && length->i != c->max && length->type != DB_NULL ? "of another length"
-                                                                                             : NULL;
+        const char *bad =
+            i == rows.n                                                    ? "missing"
+            : !type_fits(c, db_at(&rows, i, 1)->s, lite)                   ? "of another type"
+            : (db_at(&rows, i, 2)->i != 0) == ((c->flags & COL_NULL) != 0) ? "null or not"
+            : (db_at(&rows, i, 3)->i != 0) != ((c->flags & COL_PK) != 0)   ? "in the key or not"
+            : !lite && c->type == COL_STR && length->i != c->max && length->type != DB_NULL
+                ? "of another length"
+                : NULL;
         if (bad) {
             snprintf(f->problem, sizeof(f->problem), "%s.%s is %s", f->t->name, c->name, bad);
         }
@@ -148,7 +152,7 @@ static void test_schema_postgres(void **state)
     on_engine(DB_POSTGRES, schema_main);
 }
 
-/* ---- every table: rows and isolation ---- */
+/* ---- every table: rows and isolation --------------------------------------------------------- */
 
 static size_t key_of(const struct table *t, const json_t *row, struct store_eq *key)
 {
@@ -156,8 +160,8 @@ static size_t key_of(const struct table *t, const json_t *row, struct store_eq *
     for (const struct column *c = t->columns; c->name; c++) {
         if ((c->flags & COL_PK) && !(c->flags & COL_SCOPE)) {
             const json_t *v = json_object_get(row, c->name);
-            key[n++] = (struct store_eq){
-                c->name, json_is_integer(v) ? DB_V_I(json_integer_value(v)) : DB_V_S(json_sv(v))};
+            key[n++] = (struct store_eq){c->name, json_is_integer(v) ? DB_V_I(json_integer_value(v))
+                                                                     : DB_V_S(json_sv(v))};
         }
     }
     return n;
@@ -201,18 +205,21 @@ static void isolate(struct fixture *f, const struct table *t)
     struct error foreign, missing, e;
     int64_t n = -1;
     bool made = t == &table_workspaces; /* both are there already */
-    auto_json row = made ? store_do_get(&f->st, t, &f->a, NULL, 0, false, &e) : fixture_insert(f, t, &f->a, 1);
+    auto_json row =
+        made ? store_do_get(&f->st, t, &f->a, NULL, 0, false, &e) : fixture_insert(f, t, &f->a, 1);
     size_t keys = key_of(t, row, key);
     auto_json got = store_do_get(&f->st, t, &f->a, key, keys, false, &e);
     if (!got) {
         fail_msg("%s: %s", t->name, e.msg);
     }
     if (!json_equal(got, row)) {
-        fail_msg("%s: read %s, written %s", t->name, json_dumps(got, JSON_SORT_KEYS), json_dumps(row, JSON_SORT_KEYS));
+        fail_msg("%s: read %s, written %s", t->name, json_dumps(got, JSON_SORT_KEYS),
+                 json_dumps(row, JSON_SORT_KEYS));
     }
     if (!made) {
         struct scope nobody = f->a;
-        snprintf(nobody.workspace, sizeof(nobody.workspace), "cccccccc-0000-4000-8000-000000000003");
+        snprintf(nobody.workspace, sizeof(nobody.workspace),
+                 "cccccccc-0000-4000-8000-000000000003");
         auto_json patch = json_object();
         assert_null(store_do_get(&f->st, t, &f->b, key, keys, false, &foreign));
         assert_null(store_do_get(&f->st, t, &nobody, key, keys, false, &missing));
@@ -265,7 +272,8 @@ static int isolation_main(void *arg)
     assert_true(store_do_delete(&f.st, &table_workspaces, &f.a, NULL, 0, &n, &e));
     assert_int_equal(n, 1);
     for (size_t i = 0; store_tables[i]; i++) {
-        if (store_tables[i]->columns[0].flags & COL_SCOPE || store_tables[i]->columns[1].flags & COL_SCOPE) {
+        if (store_tables[i]->columns[0].flags & COL_SCOPE ||
+            store_tables[i]->columns[1].flags & COL_SCOPE) {
             assert_true(store_do_count(&f.st, store_tables[i], &f.a, NULL, 0, &n, &e));
             assert_int_equal(n, 0);
         }
@@ -286,7 +294,7 @@ static void test_isolation_postgres(void **state)
 
 static void test_instance_tables(void **state);
 
-/* ---- tables of the instance ---- */
+/* ---- tables of the instance ------------------------------------------------------------------ */
 
 static int instance_main(void *arg)
 {
@@ -298,10 +306,12 @@ static int instance_main(void *arg)
     auto_json stored = store_do_insert(&f.st, &table_users, NULL, row, &e);
     assert_non_null(stored);
     assert_null(json_object_get(stored, "password"));
-    auto_json raw = store_do_get(&f.st, &table_users, NULL, &EQ_Z("uuid", "dddddddd-0000-4000-8000-000000000004"), 1,
-                                 true, &e);
+    auto_json raw =
+        store_do_get(&f.st, &table_users, NULL,
+                     &EQ_Z("uuid", "dddddddd-0000-4000-8000-000000000004"), 1, true, &e);
     assert_non_null(json_z(raw, "password"));
-    assert_string_equal(json_z(raw, "space_api_key"), json_z(row, "space_api_key")); /* sealed and opened again */
+    assert_string_equal(json_z(raw, "space_api_key"),
+                        json_z(row, "space_api_key")); /* sealed and opened again */
     auto_json again = store_do_insert(&f.st, &table_users, NULL, row, &e);
     assert_null(again);
     assert_int_equal(e.code, ERR_CONFLICT);
@@ -309,7 +319,8 @@ static int instance_main(void *arg)
     /* A second local workspace of one instance is refused. */
     struct scope c = f.a;
     snprintf(c.workspace, sizeof(c.workspace), "cccccccc-0000-4000-8000-000000000003");
-    auto_json ws = json_pack("{s:s, s:s, s:s}", "instance_uuid", "instance-a", "name", "X", "slug", "x");
+    auto_json ws =
+        json_pack("{s:s, s:s, s:s}", "instance_uuid", "instance-a", "name", "X", "slug", "x");
     assert_null(store_do_insert(&f.st, &table_workspaces, &c, ws, &e));
     assert_string_equal(e.tag, "unique");
     fixture_close(&f);
@@ -322,7 +333,7 @@ static void test_instance_tables(void **state)
     on_engine(DB_POSTGRES, instance_main);
 }
 
-/* ---- checks, sealing, updates ---- */
+/* ---- checks, sealing, updates ---------------------------------------------------------------- */
 
 struct sealed {
     const char *sql;
@@ -359,15 +370,18 @@ static int rows_main(void *arg)
     refused(&f, "{\"name\": 1}", "name must be a string");
     refused(&f, "{\"name\": null}", "name must not be null");
     refused(&f, "{\"enable\": 1}", "enable must be true or false");
-    refused(&f, "{\"name\": \"b\", \"description\": \"\", \"adapter\": \"x\"}", "adapter_config is required");
+    refused(&f, "{\"name\": \"b\", \"description\": \"\", \"adapter\": \"x\"}",
+            "adapter_config is required");
     char wide[600];
     for (size_t i = 0; i < 256; i++) {
         memcpy(wide + 2 * i, "ä", 2);
     }
-    auto_json bot = json_pack("{s:s%, s:s, s:s, s:{s:s}, s:s, s:s}", "name", wide, (size_t)510, "description", "", "adapter",
-                              "telegram", "adapter_config", "token", "very-secret", "workspace_uuid",
-                              f.b.workspace, "created_at", "2020-01-01T00:00:00");
-    auto_json stored = store_do_insert(&f.st, &table_bots, &f.a, bot, &e); /* 255 characters in 510 bytes */
+    auto_json bot =
+        json_pack("{s:s%, s:s, s:s, s:{s:s}, s:s, s:s}", "name", wide, (size_t)510, "description",
+                  "", "adapter", "telegram", "adapter_config", "token", "very-secret",
+                  "workspace_uuid", f.b.workspace, "created_at", "2020-01-01T00:00:00");
+    auto_json stored =
+        store_do_insert(&f.st, &table_bots, &f.a, bot, &e); /* 255 characters in 510 bytes */
     assert_non_null(stored);
     assert_string_equal(json_z(stored, "workspace_uuid"), f.a.workspace); /* never from the row */
     assert_string_equal(json_z(stored, "created_at"), "2020-01-01T00:00:00");
@@ -388,8 +402,8 @@ static int rows_main(void *arg)
     assert_int_equal(e.code, ERR_INTERNAL);
     /* Update. */
     uint64_t version = db_version_of(f.st.db, GROUP_BOTS);
-    auto_json patch = json_pack("{s:s, s:s, s:{s:s}, s:b}", "name", "new", "uuid", "ignored", "adapter_config", "token",
-                                "other", "enable", 1);
+    auto_json patch = json_pack("{s:s, s:s, s:{s:s}, s:b}", "name", "new", "uuid", "ignored",
+                                "adapter_config", "token", "other", "enable", 1);
     assert_true(store_do_update(&f.st, &table_bots, &f.a, &key, 1, patch, false, &e));
     assert_true(db_version_of(f.st.db, GROUP_BOTS) > version);
     auto_json got = store_do_get(&f.st, &table_bots, &f.a, &key, 1, false, &e);
@@ -400,7 +414,8 @@ static int rows_main(void *arg)
     assert_null(store_do_get(&f.st, &table_bots, &f.a, &EQ_Z("uuid", "none"), 1, false, &e));
     assert_int_equal(e.code, ERR_NOT_FOUND);
     auto_json empty = json_object();
-    assert_true(store_do_update(&f.st, &table_bot_admins, &f.a, NULL, 0, empty, false, &e) || e.code == ERR_NOT_FOUND);
+    assert_true(store_do_update(&f.st, &table_bot_admins, &f.a, NULL, 0, empty, false, &e) ||
+                e.code == ERR_NOT_FOUND);
     /* Foreign keys. */
     auto_json model = json_pack("{s:s, s:s}", "name", "m", "provider_uuid", "nobody");
     assert_null(store_do_insert(&f.st, &table_llm_models, &f.a, model, &e));
@@ -415,9 +430,11 @@ static int rows_main(void *arg)
     struct store_eq null = {"description", DB_V_NULL};
     auto_json nulls = store_do_list(&f.st, &table_webhooks, &f.a, &null, 1, NULL, -1, 0, false, &e);
     assert_int_equal(json_array_size(nulls), 1);
-    auto_json page = store_do_list(&f.st, &table_webhooks, &f.a, NULL, 0, "\"id\" DESC", 2, 1, false, &e);
+    auto_json page =
+        store_do_list(&f.st, &table_webhooks, &f.a, NULL, 0, "\"id\" DESC", 2, 1, false, &e);
     assert_int_equal(json_array_size(page), 2);
-    assert_true(json_i_or(json_array_get(page, 0), "id", 0) > json_i_or(json_array_get(page, 1), "id", 0));
+    assert_true(json_i_or(json_array_get(page, 0), "id", 0) >
+                json_i_or(json_array_get(page, 1), "id", 0));
     fixture_close(&f);
     return 0;
 }
@@ -441,8 +458,8 @@ static int stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schema_sqlite),    cmocka_unit_test(test_isolation_sqlite),
-        cmocka_unit_test(test_rows_sqlite),      cmocka_unit_test(test_schema_postgres),
+        cmocka_unit_test(test_schema_sqlite),      cmocka_unit_test(test_isolation_sqlite),
+        cmocka_unit_test(test_rows_sqlite),        cmocka_unit_test(test_schema_postgres),
         cmocka_unit_test(test_isolation_postgres), cmocka_unit_test(test_rows_postgres),
         cmocka_unit_test(test_instance_tables),
     };

@@ -32,7 +32,8 @@ void remove_tree(const char *path)
 static void become_user(void)
 {
     const struct passwd *pw = getuid() == 0 ? getpwnam("postgres") : NULL;
-    if (getuid() == 0 && (!pw || setgroups(0, NULL) != 0 || setgid(pw->pw_gid) != 0 || setuid(pw->pw_uid) != 0)) {
+    if (getuid() == 0 &&
+        (!pw || setgroups(0, NULL) != 0 || setgid(pw->pw_gid) != 0 || setuid(pw->pw_uid) != 0)) {
         _exit(126);
     }
 }
@@ -82,8 +83,9 @@ static const char *log_of(const struct pg_server *s, char *out, size_t size)
 bool pg_server_sql(const struct pg_server *s, const char *db, const char *sql)
 {
     char log[128];
-    const char *argv[] = {BIN "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", s->dir,
-                          "-U", "postgres", "-d", db, "-c", sql, NULL};
+    const char *argv[] = {BIN "psql", "-X",   "-q", "-v",       "ON_ERROR_STOP=1",
+                          "-h",       s->dir, "-U", "postgres", "-d",
+                          db,         "-c",   sql,  NULL};
     return run(argv, log_of(s, log, sizeof(log)));
 }
 
@@ -109,11 +111,28 @@ bool pg_server_start(struct pg_server *s)
     char data[128], log[128];
     snprintf(data, sizeof(data), "%s/data", s->dir);
     log_of(s, log, sizeof(log));
-    const char *init[] = {BIN "initdb", "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8",
-                          "--locale=C", "--no-sync", "--no-instructions", NULL};
-    const char *serve[] = {BIN "postgres", "-D", data, "-k", s->dir, "-c", "listen_addresses=", "-c", "fsync=off",
-                           "-c", "full_page_writes=off", "-c", "max_connections=60", "-c", "shared_buffers=16MB",
-                           "-c", "autovacuum=off", NULL};
+    const char *init[] = {BIN "initdb", "-D",         data,        "-A",
+                          "trust",      "-U",         "postgres",  "-E",
+                          "UTF8",       "--locale=C", "--no-sync", "--no-instructions",
+                          NULL};
+    const char *serve[] = {BIN "postgres",
+                           "-D",
+                           data,
+                           "-k",
+                           s->dir,
+                           "-c",
+                           "listen_addresses=",
+                           "-c",
+                           "fsync=off",
+                           "-c",
+                           "full_page_writes=off",
+                           "-c",
+                           "max_connections=60",
+                           "-c",
+                           "shared_buffers=16MB",
+                           "-c",
+                           "autovacuum=off",
+                           NULL};
     if (!run(init, log)) {
         return false;
     }

@@ -8,7 +8,8 @@
 struct pg_server {
     char dir[64]; /* also the folder of the socket: the `host` of a connection */
     pid_t pid;
-    const char *skip; /* why it could not be started because something is not installed; NULL otherwise */
+    const char
+        *skip; /* why it could not be started because something is not installed; NULL otherwise */
 };
 /* Databases `app` (owned by the role app, no superuser) and `postgres`. False: see `skip`, or a failure when it is NULL. */
 bool pg_server_start(struct pg_server *s);
