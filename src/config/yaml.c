@@ -414,6 +414,7 @@ static json_t *integer(struct str s)
     return json_integer(negative ? -value : value);
 }
 
+/* YAML 1.1's rule as readers have it: the point is needed, the exponent's sign too, and ".5" has no sign. */
 static json_t *real(struct str s)
 {
     struct str body = s;
@@ -431,7 +432,8 @@ static json_t *real(struct str s)
     }
     struct str fraction = str_sub(rest, 0, e), exponent = str_sub(rest, e, rest.n);
     if ((whole.n && !(only(whole, "0123456789_") && whole.p[0] != '_')) ||
-        (fraction.n && !only(fraction, "0123456789_")) || (!whole.n && !fraction.n)) {
+        (fraction.n && !only(fraction, "0123456789_")) ||
+        (!whole.n && (body.n != s.n || !fraction.n || fraction.p[0] == '_'))) {
         return NULL;
     }
     if (exponent.n && (exponent.n < 3 || (exponent.p[1] != '+' && exponent.p[1] != '-') ||
