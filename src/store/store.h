@@ -139,6 +139,10 @@ json_t *ledger_open_messages(const struct store *st, const struct scope *scope, 
 json_t *ledger_open_deliveries(const struct store *st, const struct scope *scope, int64_t after, int64_t limit, struct error *err);
 /* Per bot: {received, delivered, failed, pending, last_message_at}. */
 json_t *ledger_health(const struct store *st, const struct scope *scope, const char *bot, struct error *err);
+/* For the panel: {deliveries:[{id, session_id, message_id, state, attempts, last_error, received_at, updated_at, preview}], total}, newest
+ * first; state NULL: all. One entry a message: state of the message until it is answered, then of its last reply. */
+json_t *ledger_list(const struct store *st, const struct scope *scope, const char *bot, const char *state, int64_t limit, int64_t offset,
+                    struct error *err);
 /* Deletes finished rows older than `keep_s` seconds, at most `limit`. */
 bool ledger_prune(const struct store *st, const struct scope *scope, int64_t keep_s, int64_t limit, int64_t *deleted,
                   struct error *err) warn_unused;
