@@ -427,7 +427,8 @@ void conn_accept(struct http_server *s, int fd, uint8_t family, const unsigned c
     c->server = s;
     c->fd = fd;
     c->family = family;
-    memcpy(c->addr, addr, family == 6 ? 16 : family == 4 ? 4 : 0);
+    if (family)
+        memcpy(c->addr, addr, family == 6 ? 16 : 4);
     c->out.b.max = SIZE_MAX / 2;
     s->handles++;
     s->open++;
