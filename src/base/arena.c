@@ -38,7 +38,7 @@ struct arena {
 
 _Static_assert(sizeof(struct block) % ALIGN == 0, "block heads keep the alignment");
 
-/* ---- cache ---- */
+/* ---- cache ----------------------------------------------------------------------------------- */
 
 struct cache {
     struct block *free[CACHE_CLASSES];
@@ -118,7 +118,7 @@ static void block_put(struct block *b)
     mem_count(-1);
 }
 
-/* ---- arena ---- */
+/* ---- arena ----------------------------------------------------------------------------------- */
 
 struct arena *arena_new(size_t max)
 {

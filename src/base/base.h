@@ -188,8 +188,9 @@ struct str buf_view(const struct buf *b); /* valid until the next append */
 const char *buf_cstr(struct buf *b);      /* NUL-terminated view; "" when failed */
 #define auto_buf __attribute__((cleanup(buf_free))) struct buf
 
-/* ---- list: intrusive, doubly linked, circular ----------------------------------------------------
- * A node that is not linked points to itself or is zero. */
+/* ---- list: intrusive, doubly linked, circular
+ * ---------------------------------------------------- A node that is not linked points to
+ * itself or is zero. */
 struct list {
     struct list *next, *prev;
 };

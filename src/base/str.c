@@ -237,7 +237,7 @@ struct str str_lower(struct arena *a, struct str s)
     return str_n(p, s.n);
 }
 
-/* ---- hash: SipHash-1-3 under a key drawn at start, since the keys of maps come from outside -- */
+/* ---- hash: SipHash-1-3 under a key drawn at start, since the keys of maps come from outside */
 
 static uint64_t seed[2];
 static pthread_once_t seed_once = PTHREAD_ONCE_INIT;

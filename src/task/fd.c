@@ -8,7 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { BATCH = 64, FD_MAX = 1 << 20 };
+enum { BATCH = 256, FD_MAX = 1 << 20 };
 
 struct slot {
     struct fd_watch *read, *write;

@@ -2,8 +2,10 @@
 #include "task/task_private.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 #if TASK_ASAN
 #include <sanitizer/asan_interface.h>
@@ -74,6 +76,39 @@ bool fiber_pool_trim(void)
         }
     }
     return pooled > POOL_WARM;
+}
+
+/* Names the fiber on a write into a guard; async-signal-safe. Any other fault is left to the
+ * default. */
+static void on_fault(int signo, siginfo_t *info, void *context)
+{
+    (void)context;
+    const struct task *t = task_self();
+    const char *at = info->si_addr;
+    if (t && at >= t->stack - GUARD && at < t->stack) {
+        struct iovec text[] = {{(void *)(uintptr_t) "stack overflow in task \"", 24},
+                               {(void *)(uintptr_t)t->name, strlen(t->name)},
+                               {(void *)(uintptr_t) "\"\n", 2}};
+        ssize_t n = writev(2, text, 3);
+        (void)n;
+    }
+    signal(signo, SIG_DFL); /* the instruction runs again and ends the process */
+}
+
+void fiber_catch_overflow(void)
+{
+    static char stack[16 * 1024]; /* a fiber that has none left cannot run the handler */
+    struct sigaction old;
+    if (sigaction(SIGSEGV, NULL, &old) != 0 || (old.sa_flags & SA_SIGINFO) ||
+        old.sa_handler != SIG_DFL) {
+        return; /* a sanitizer or a test has its own */
+    }
+    stack_t alternative = {.ss_sp = stack, .ss_size = sizeof(stack)};
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    if (sigaltstack(&alternative, NULL) == 0) {
+        sigaction(SIGSEGV, &action, NULL);
+    }
 }
 
 void fiber_pool_clear(void)

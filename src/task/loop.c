@@ -319,6 +319,7 @@ static void set_up(void)
     must(fd_setup(), "epoll");
     work_setup();
     fiber_loop_stack();
+    fiber_catch_overflow();
     posts_open(true);
 }
 

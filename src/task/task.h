@@ -25,15 +25,17 @@ bool task_in_fiber(void);
 /* A group below `parent` (NULL: below the group of task_run). Cancelling the parent cancels it.
  * NULL when memory ends. `name` is a literal for logs. */
 struct task_group *task_group_new(struct task_group *parent, const char *name);
-/* Cancels what still runs, waits for it, releases. Must be called from a fiber outside the
- * group. NULL is fine. */
+/* Cancels what still runs, waits for it (cancelling and deadlines of the caller don't end that
+ * wait), releases. Must be called from a fiber outside the group. Groups below stay valid for their
+ * owners, cancelled, below the group's parent. NULL is fine. */
 void task_group_free(struct task_group *g);
 /* Every wait in the group (and below) returns ERR_CANCELED from now on. Does not wait.
  * Idempotent. */
 void task_group_cancel(struct task_group *g);
-/* Waits until no fiber is left in the group. False: cancelled or deadline of the caller. */
+/* Waits until no fiber is left in the group and below. Must be called from outside the group.
+ * False: cancelled or deadline of the caller. */
 bool task_group_wait(struct task_group *g, struct error *err) warn_unused;
-size_t task_group_count(const struct task_group *g);
+size_t task_group_count(const struct task_group *g); /* fibers, with those of groups below */
 /* Starts fn(arg) as a fiber of g (runs soon, not now). False: group cancelled, memory, or too
  * many fibers (task_limit). Ownership of arg passes only on success. `name` is a literal. */
 bool task_spawn(struct task_group *g, const char *name, void (*fn)(void *arg), void *arg,
@@ -86,7 +88,8 @@ enum { TASK_READ = 1, TASK_WRITE = 2 };
 bool task_fd_wait(int fd, int events, struct error *err) warn_unused;
 
 /* Timer without a fiber: fn(arg) on the loop after ms; must not wait. Reusable; stop is
- * idempotent. 72 bytes, embedded. */
+ * idempotent. 48 bytes, embedded; must not
+ * move or go while it runs. */
 struct task_timer {
     struct list node; /* private */
     int64_t at_us;
@@ -158,7 +161,9 @@ void task_stats_get(struct task_stats *out);
 void task_watchdog_start(int stall_ms);
 
 /* ---- child processes and signals ------------------------------------------------------------- */
-struct child; /* watched by pidfd; own process group; never left behind */
+/* Watched by pidfd and reaped as soon as it ends, then the rest of its process group is killed;
+ * killed with this process too. To be released by child_stop. */
+struct child;
 struct child_spec {
     const char *const *argv;          /* NULL-terminated, argv[0] looked up in PATH */
     const char *const *envp;          /* NULL-terminated; NULL: inherit */
@@ -180,7 +185,8 @@ void child_stop(struct child *c, int64_t grace_ms);
 ssize_t task_read(int fd, void *p, size_t n, struct error *err) warn_unused; /* -1 on error */
 bool task_write_all(int fd, const void *p, size_t n, struct error *err) warn_unused;
 /* Waits for one of the signals (a bit mask 1u << signo below 32); returns its number, 0 on
- * cancel. Blocked process-wide from the first call on; delivered once. */
+ * cancel or deadline. From the first call to the end of task_run they have no other effect on the
+ * process, and one that comes while nobody waits is kept; delivered once, to the first waiter. */
 int task_signal_wait(uint32_t mask, struct error *err) warn_unused;
 
 /* ---- system calls that tests can make fail

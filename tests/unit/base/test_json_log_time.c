@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- json ---- */
+/* ---- json ------------------------------------------------------------------------------------ */
 
 static json_t *parse(const char *z)
 {
@@ -141,7 +141,7 @@ static void test_members(void **state)
     assert_string_equal(json_string_value(empty), "");
 }
 
-/* ---- log ---- */
+/* ---- log ------------------------------------------------------------------------------------- */
 
 static char captured[200000];
 
@@ -267,7 +267,7 @@ static void test_log_tap_and_threads(void **state)
     assert_int_equal(n, 4003);
 }
 
-/* ---- time ---- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static void check_time(const char *text, int64_t expect)
 {

@@ -292,7 +292,7 @@ FIBER_TEST(test_many_at_once)
     no_children();
 }
 
-/* ---- signals ---- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 struct listener {
     uint32_t mask;

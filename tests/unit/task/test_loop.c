@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- timers ---- */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 enum { TIMERS = 2000 };
 static struct task_timer timers[TIMERS];
@@ -82,7 +82,7 @@ FIBER_TEST(test_sleep_is_long_enough_and_ordered)
     }
 }
 
-/* ---- posts ---- */
+/* ---- posts ----------------------------------------------------------------------------------- */
 
 enum { POSTERS = 4, POSTS = 5000 };
 static struct task_post posts[POSTERS][POSTS];
@@ -126,7 +126,7 @@ FIBER_TEST(test_posts_from_threads)
     }
 }
 
-/* ---- workers ---- */
+/* ---- workers --------------------------------------------------------------------------------- */
 
 static atomic_int busy, busy_peak, worked;
 static atomic_bool gate;
@@ -236,7 +236,7 @@ FIBER_TEST(test_late_work_is_a_success)
     task_deadline_pop(&d);
 }
 
-/* ---- watchdog ---- */
+/* ---- watchdog -------------------------------------------------------------------------------- */
 
 static char stall_lines[4000];
 static void on_log(void *arg, enum log_level level, struct str line)
@@ -283,7 +283,7 @@ FIBER_TEST(test_watchdog_names_the_fiber)
     task_group_free(g);
 }
 
-/* ---- descriptors ---- */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
 FIBER_TEST(test_fd_errors)
 {

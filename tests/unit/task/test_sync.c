@@ -272,7 +272,7 @@ FIBER_TEST(test_channel_close)
     room_close(&room);
 }
 
-/* ---- many to many ---- */
+/* ---- many to many ---------------------------------------------------------------------------- */
 
 enum { SENDERS = 50, EACH = 200 };
 static char numbers[SENDERS * EACH];
