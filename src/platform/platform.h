@@ -40,7 +40,7 @@ struct adapter_env {
     struct bot *bot;
     struct platform *platform;
     const json_t *config;      /* adapter_config with the manifest's defaults filled in; lives as long as the instance */
-    struct task_group *group;  /* the bot's own; cancelled at stop */
+    struct task_group *group;  /* the bot's own; cancelled at stop. NULL while a configuration is only checked (platform_check) */
 };
 
 /* The adapter interface (platforms.md §1.2). NULL members: not supported. All but `open` may wait. */
@@ -119,6 +119,8 @@ struct bot *platform_bot(struct platform *p, const struct scope *scope, const ch
 struct bot *platform_public_bot(struct platform *p, const char *bot_uuid);                     /* by uuid alone (webhooks, embed) */
 /* The workspace's proxy bot "websocket-proxy-bot" (debug chat), made on demand. */
 struct bot *platform_proxy_bot(struct platform *p, const struct scope *scope, struct error *err);
+/* Built, and not switched off by system.disabled_adapters (hidden ones count as enabled). */
+bool platform_adapter_enabled(const struct platform *p, const char *name);
 size_t platform_count(const struct platform *p);
 /* /bots/<uuid>[/path] (http-api.md §13.1), answers in all cases. */
 void platform_webhook(struct platform *p, struct http_request *r, struct str bot_uuid, struct str sub_path);
