@@ -35,8 +35,8 @@ static struct {
     struct task_timer timer;
     struct sock **socks; /* by descriptor */
     size_t sock_cap, closing;
-    struct task *ender; /* waits in http_client_end until `closing` is 0 */
-    struct list pool;
+    struct task *ender;     /* waits in http_client_end until `closing` is 0 */
+    struct list pool, left; /* `left`: nobody waits for them (client_leave) */
     size_t pooled, running, keep_idle, keep_set;
     char *proxy_http, *proxy_https, *no_proxy, *ca_file;
 } client;
@@ -50,7 +50,9 @@ static void finish(struct http_stream *x, CURLcode code)
     x->done = true;
     x->code = code;
     client.running--;
-    if (x->waiter)
+    if (x->left)
+        client_give_back(x);
+    else if (x->waiter)
         task_wake(x->waiter);
 }
 
@@ -319,6 +321,8 @@ static void destroy(struct http_stream *x)
 void client_give_back(struct http_stream *x)
 {
     client_abort(x);
+    task_timer_stop(&x->limit);
+    list_del(&x->node);
     if (client.pooled >= POOL_MAX) {
         destroy(x);
         return;
@@ -336,6 +340,18 @@ void client_give_back(struct http_stream *x)
     *x = (struct http_stream){.easy = x->easy, .head = head};
     list_push_front(&client.pool, &x->node);
     client.pooled++;
+}
+
+static void on_left_too_long(void *arg)
+{
+    client_give_back(arg);
+}
+
+void client_leave(struct http_stream *x, int64_t ms)
+{
+    x->left = true;
+    list_push(&client.left, &x->node);
+    task_timer_start(&x->limit, ms, on_left_too_long, x);
 }
 
 bool client_start(struct http_stream *x, struct error *err)
@@ -463,6 +479,7 @@ bool http_client_init(const struct http_client_opts *opts, struct error *err)
     }
     signal(SIGPIPE, SIG_IGN); /* OpenSSL writes with write(2) */
     list_init(&client.pool);
+    list_init(&client.left);
     client.keep_idle = opts->keep_idle ? opts->keep_idle : KEEP_IDLE_DEFAULT;
     curl_multi_setopt(client.multi, CURLMOPT_SOCKETFUNCTION, on_curl_socket);
     curl_multi_setopt(client.multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);
@@ -475,6 +492,8 @@ void http_client_end(void)
     if (!client.multi)
         return;
     struct list *node;
+    while (!list_empty(&client.left))
+        client_give_back(container_of(client.left.next, struct http_stream, node));
     while ((node = list_pop(&client.pool)))
         destroy(container_of(node, struct http_stream, node));
     curl_multi_cleanup(client.multi);

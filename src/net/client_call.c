@@ -10,6 +10,8 @@ enum {
     DIRECT_MAX =
         1024 * 1024, /* a declared size up to this is believed before the bytes have come */
     KEEP_CAPACITY = 16 * 1024,
+    LEFT_MAX = 64 * 1024,
+    LEFT_MS = 1000,
     EXPECT_FROM = 64 * 1024, /* curl adds "Expect: 100-continue" to large bodies only */
 };
 
@@ -128,6 +130,7 @@ static struct http_stream *begin(const struct http_call *call, struct arena *fet
     if (!x)
         return NULL;
     x->flags = call->flags;
+    x->request_n = call->body.n;
     x->connect_ms = call->connect_ms > 0 ? call->connect_ms : CONNECT_DEFAULT_MS;
     x->total_ms = call->total_ms;
     x->idle_ms = call->idle_ms;
@@ -239,6 +242,10 @@ size_t call_on_body(char *p, size_t size, size_t n, void *arg)
     struct http_stream *x = arg;
 
     x->last_us = time_mono_us();
+    if (x->left) { /* nobody reads: only the end matters */
+        x->body_n += n;
+        return x->body_n <= LEFT_MAX ? n : 0;
+    }
     if (!x->fetch && x->rx.n > 0 && x->rx.n + n > XFER_BUFFERED_MAX) {
         x->paused = true;
         return CURL_WRITEFUNC_PAUSE;
@@ -451,5 +458,21 @@ bool http_stream_read(struct http_stream *s, struct str *chunk, struct error *er
 void http_stream_close(struct http_stream *s)
 {
     if (s)
+        client_give_back(s);
+}
+
+void http_stream_finish(struct http_stream *s)
+{
+    if (!s)
+        return;
+    curl_off_t sent = 0;
+    buf_clear(&s->rx);
+    s->body_n = 0;
+    if (s->added)
+        curl_easy_getinfo(s->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
+    /* Not where curl would still read the caller's memory, or where much is on its way. */
+    if (s->added && !s->paused && (size_t)sent >= s->request_n)
+        client_leave(s, LEFT_MS);
+    else
         client_give_back(s);
 }

@@ -11,7 +11,8 @@
 /* One transfer, pooled together with its easy handle and buffers. It is what `struct
  * http_stream` points to. */
 struct http_stream {
-    struct list node; /* in the pool */
+    struct list node;        /* in the pool, or among those that end in the background */
+    struct task_timer limit; /* in the background */
     CURL *easy;
     struct curl_slist *headers; /* of the request; curl reads them until the transfer ends */
     struct task *waiter;
@@ -21,17 +22,16 @@ struct http_stream {
     struct arena *arena; /* of a fetch: the body goes there at once when its size is known */
     char *direct;
     size_t direct_n, direct_cap;
-    size_t head_count, body_max, body_n;
+    size_t head_count, body_max, body_n, request_n;
     int64_t last_us, total_at_us;
     int idle_ms, total_ms, connect_ms;
     unsigned flags;
     int status;
     CURLcode code;
     bool added, head_done, done, fetch, started, paused, too_large, head_too_large, bodyless,
-        via_proxy, no_memory;
-    char denied[64]; /* the address that the policy refused */
-    char origin
-        [128]; /* "http://host:port" for messages; never path or query, which may hold secrets */
+        via_proxy, no_memory, left;
+    char denied[64];  /* the address that the policy refused */
+    char origin[128]; /* "http://host:port"; never path or query, which may hold secrets */
     char curl_error[CURL_ERROR_SIZE];
 };
 
@@ -42,6 +42,8 @@ enum { XFER_BUFFERED_MAX = 256 * 1024, XFER_HEAD_MAX = 64 * 1024 };
  * (client not started). */
 struct http_stream *client_take(struct error *err);
 void client_give_back(struct http_stream *x); /* aborts it if it runs */
+/* Nobody reads it any more: it is given back by itself when it ends, or after ms. */
+void client_leave(struct http_stream *x, int64_t ms);
 bool client_start(struct http_stream *x, struct error *err);
 void client_abort(struct http_stream *x);
 /* A socket of ours, watched from now on. CURL_SOCKET_BAD on failure. */

@@ -217,6 +217,9 @@ struct str http_stream_header(const struct http_stream *s, const char *name);
 /* Next bytes (a view, valid until the next call); n == 0 and true: end. Backpressure: at most 256 KiB are buffered. */
 bool http_stream_read(struct http_stream *s, struct str *chunk, struct error *err) warn_unused;
 void http_stream_close(struct http_stream *s); /* aborts if not at the end; NULL is fine */
+/* Instead of close, by a reader that has all it wants of an answer about to end: the rest (at most 64 KiB within 1 s) is taken in
+ * the background, so that the connection can be used again. Returns at once; `body` of the call is not touched any more. */
+void http_stream_finish(struct http_stream *s);
 /* Process-wide settings: proxies (NULL or "": from the environment), CA bundle (NULL: system or SSL_CERT_FILE), CIDR allow-list for
  * HTTP_CALL_NO_PRIVATE, most idle connections kept. */
 struct http_client_opts {

@@ -204,6 +204,51 @@ static void test_stream_limit(void **state)
     client_run(serve_flood, body_stream_limit);
 }
 
+/* The reader has what it wants before the peer ends the answer. */
+static void serve_late_end(struct fake_peer *p, int conn, int index)
+{
+    while (peer_read(p, conn)) {
+        peer_send(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ndone\r\n");
+        peer_sleep_ms(strstr(p->last, "/slow") ? 3000 : 30);
+        if (!peer_send(conn, "2\r\n\n\n\r\n0\r\n\r\n"))
+            return;
+    }
+}
+
+static void body_finish(struct run *r)
+{
+    struct error err;
+    struct str chunk;
+    char url[128];
+    struct http_call call = {
+        .method = "POST", .url = r->url, .idle_ms = 5000, .body = S("question")};
+    for (int i = 0; i < 4; i++) {
+        call.url = i == 3 ? fake_peer_url(&r->peer, "/slow", url, sizeof(url)) : r->url;
+        struct http_stream *s = http_open(&call, &err);
+        check_ok(r, s, err);
+        check_ok(r, http_stream_read(s, &chunk, &err), err);
+        check(r, str_eqz(chunk, "done"));
+        int64_t from = time_mono_us();
+        http_stream_finish(s);
+        check(r, time_mono_us() - from < 20000 && http_client_running() == 1);
+        check_ok(r, task_sleep_ms(i == 3 ? 1200 : 100, &err), err);
+        check(r, http_client_running() == 0);
+    }
+    check(r, atomic_load(&r->peer.accepted) == 1);
+    /* The client may end while one is left. */
+    struct http_stream *s = http_open(&call, &err);
+    check_ok(r, s, err);
+    http_stream_finish(s);
+    http_client_end();
+    check_ok(r, http_client_init(NULL, &err), err);
+    http_stream_finish(NULL);
+}
+
+static void test_finish(void **state)
+{
+    client_run(serve_late_end, body_finish);
+}
+
 /* ---- cost ------------------------------------------------------------------------------------ */
 
 static double cpu_us(void)
@@ -340,10 +385,10 @@ int main(void)
     base_init();
     unset_proxies();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stream),  cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_flood),   cmocka_unit_test(test_stream_limit),
-        cmocka_unit_test(test_cost),    cmocka_unit_test(test_many),
-        cmocka_unit_test(test_torture),
+        cmocka_unit_test(test_stream), cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_flood),  cmocka_unit_test(test_stream_limit),
+        cmocka_unit_test(test_finish), cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_many),   cmocka_unit_test(test_torture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
