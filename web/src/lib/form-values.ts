@@ -41,7 +41,7 @@ export function isNumberType(type: string): boolean {
   return NUMBERS.has(type);
 }
 export function isListType(type: string): boolean {
-  return type.startsWith('array[');
+  return type === 'array' || type.startsWith('array[');
 }
 
 function same(a: unknown, b: unknown): boolean {
@@ -144,6 +144,7 @@ export function coerce(field: FieldSpec, raw: unknown): unknown {
   switch (field.type) {
     case 'boolean':
       return typeof value === 'string' ? value.toLowerCase() === 'true' : Boolean(value);
+    case 'array':
     case 'array[string]':
       return Array.isArray(value) ? value.map(String) : value === '' ? [] : [String(value)];
     case 'model-fallback-selector':

@@ -109,7 +109,6 @@ function LoginForm() {
       void navigate(target, { replace: true });
     } catch (error) {
       setFailure(errorText(error));
-      toast.error(errorText(error));
     } finally {
       setBusy(false);
     }

@@ -142,6 +142,7 @@ export function Combobox({
                       key={item.value}
                       id={`${listId}-${index}`}
                       data-index={index}
+                      data-value={item.value}
                       role="option"
                       aria-selected={item.value === value}
                       aria-disabled={item.disabled || undefined}

@@ -184,8 +184,9 @@ function Control({ field, value, set, disabled, control }: {
           options={(field.options ?? []).filter((o) => o.name !== '').map((o) => ({ value: o.name, label: pick(o.label) || o.name }))}
         />
       );
+    case 'array':
     case 'array[string]':
-      return <ListField control={control} value={Array.isArray(value) ? value.map(String) : []} onChange={set} disabled={disabled} />;
+      return <ListField label={pick(field.label) || field.name} control={control} value={Array.isArray(value) ? value.map(String) : []} onChange={set} disabled={disabled} />;
     case 'prompt-editor':
       return <PromptField value={value} onChange={set} disabled={disabled} control={control} />;
     case 'model-fallback-selector':

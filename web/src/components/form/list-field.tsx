@@ -3,7 +3,8 @@ import { Plus, Trash2 } from 'lucide-react';
 import { Button, IconButton } from '@/ui/button';
 import { Input, type FieldControl } from '@/ui/form';
 
-export function ListField({ value, onChange, disabled, control }: {
+export function ListField({ label, value, onChange, disabled, control }: {
+  label: string;
   value: string[];
   onChange: (value: string[]) => void;
   disabled: boolean;
@@ -11,10 +12,11 @@ export function ListField({ value, onChange, disabled, control }: {
 }) {
   const { t } = useTranslation();
   return (
-    <div className="flex flex-col gap-2">
+    <div role="group" aria-label={label} className="flex flex-col gap-2">
       {value.map((item, index) => (
         <div key={index} className="flex gap-1.5">
           <Input
+            id={index === 0 ? control.id : undefined}
             aria-label={t('form.row', { n: index + 1 })}
             aria-describedby={control['aria-describedby']}
             autoFocus={item === '' && index === value.length - 1}
@@ -27,7 +29,14 @@ export function ListField({ value, onChange, disabled, control }: {
           </IconButton>
         </div>
       ))}
-      <Button id={control.id} size="sm" className="self-start" disabled={disabled} onClick={() => onChange([...value, ''])}>
+      <Button
+        id={value.length === 0 ? control.id : undefined}
+        size="sm"
+        aria-label={`${t('form.addRow')}: ${label}`}
+        className="self-start"
+        disabled={disabled}
+        onClick={() => onChange([...value, ''])}
+      >
         <Plus className="size-4" aria-hidden />
         {t('form.addRow')}
       </Button>
