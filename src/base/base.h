@@ -225,6 +225,9 @@ void map_free(struct map *m);
  * duplicate keys: last wins. New reference, or NULL with ERR_INVALID "invalid JSON: …" /
  * ERR_NOMEM. */
 json_t *json_parse(struct str text, struct error *err);
+/* As json_parse, but strings may hold U+0000: for what people and models write. Read such strings
+ * with json_s or json_sv, never as C strings. */
+json_t *json_parse_words(struct str text, struct error *err);
 /* Compact text into `b`, non-ASCII kept. False when b is full or j is NULL. */
 bool json_put(struct buf *b, const json_t *j);
 struct str json_text(struct arena *a, const json_t *j); /* compact; STR_NONE when full */

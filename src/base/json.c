@@ -29,7 +29,7 @@ static bool too_deep(struct str text)
     return false;
 }
 
-json_t *json_parse(struct str text, struct error *err)
+static json_t *parse(struct str text, size_t flags, struct error *err)
 {
     if (text.n == 0) {
         err_set(err, ERR_INVALID, "invalid JSON: the text is empty");
@@ -45,7 +45,7 @@ json_t *json_parse(struct str text, struct error *err)
     }
     json_error_t why = {.line = -1};
     unsigned long failures = mem_failures();
-    json_t *j = json_loadb(text.p, text.n, JSON_DECODE_ANY, &why);
+    json_t *j = json_loadb(text.p, text.n, JSON_DECODE_ANY | flags, &why);
     if (j) {
         return j;
     }
@@ -56,6 +56,16 @@ json_t *json_parse(struct str text, struct error *err)
                 why.column);
     }
     return NULL;
+}
+
+json_t *json_parse(struct str text, struct error *err)
+{
+    return parse(text, 0, err);
+}
+
+json_t *json_parse_words(struct str text, struct error *err)
+{
+    return parse(text, JSON_ALLOW_NUL, err);
 }
 
 static int put_chunk(const char *p, size_t n, void *arg)

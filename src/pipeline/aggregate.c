@@ -44,6 +44,7 @@ static void flush(struct buffer *b)
         struct pending *p = container_of(node, struct pending, node);
         if (merge_into(first, p)) {
             first->routed = first->routed || p->routed;
+            first->ephemeral = first->ephemeral && p->ephemeral; /* one that was promised makes the turn so */
             admit_end(e, &p->scope);
             pending_free(p);
         } else {

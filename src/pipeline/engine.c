@@ -126,7 +126,7 @@ size_t admit_workspaces(const struct engine *e)
 static struct pending *pending_of_row(const struct scope *s, const json_t *row)
 {
     struct error err = {0};
-    auto_json payload = json_parse(json_s(row, "payload"), &err);
+    auto_json payload = json_parse_words(json_s(row, "payload"), &err);
     if (!payload)
         return NULL;
     struct pending *p = pending_new(s, json_z_or(row, "bot_uuid", ""), json_z_or(row, "pipeline_uuid", ""),

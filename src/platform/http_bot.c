@@ -422,7 +422,7 @@ static void webhook_request(void *instance, struct http_request *r, struct str s
         refuse(r, 400, 40001, "unknown path");
         return;
     }
-    auto_json body = json_parse(r->body, &err);
+    auto_json body = json_parse_words(r->body, &err);
     if (!json_is_object(body)) {
         refuse(r, err.code == ERR_NOMEM ? 500 : 400, err.code == ERR_NOMEM ? 50001 : 40001,
                err.code == ERR_INVALID ? err.msg : "the body must be a JSON object");

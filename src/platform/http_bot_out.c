@@ -538,7 +538,7 @@ enum reply_result hb_out_reply(struct hb_state *st, const char *key, const struc
 enum reply_result hb_out_redeliver(struct hb_state *st, const json_t *row, struct error *err)
 {
     const json_t *stored = json_object_get(row, "payload");
-    auto_json payload = json_is_string(stored) ? json_parse(json_sv(stored), err) : json_incref((json_t *)(uintptr_t)stored);
+    auto_json payload = json_is_string(stored) ? json_parse_words(json_sv(stored), err) : json_incref((json_t *)(uintptr_t)stored);
     const json_t *body = json_object_get(payload, "body");
     const char *session_id = json_z(payload, "session_id");
     if (!body || !session_id) {

@@ -25,7 +25,7 @@ static json_t *text(const struct db_val *v)
 static json_t *preview(struct arena *a, struct str payload)
 {
     struct error err = {0};
-    auto_json j = json_parse(payload, &err);
+    auto_json j = json_parse_words(payload, &err);
     const json_t *chain = json_at(j, "event.message_chain");
     auto_buf b = BUF(1 << 16);
     size_t i;

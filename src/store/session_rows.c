@@ -122,7 +122,7 @@ static json_t *turns_of(struct db_tx *tx, const struct load *l, const struct db_
     }
     for (size_t i = r.n; i > 0; i--) {
         struct error bad = {0};
-        json_t *t = json_parse(db_at(&r, i - 1, 0)->s, &bad);
+        json_t *t = json_parse_words(db_at(&r, i - 1, 0)->s, &bad);
         if (t)
             json_array_append_new(turns, t);
     }
