@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # `make test`: every check and test, in stages; the last line is their sum. Ends with 1 if anything failed or nothing ran.
-#   run_tests.sh [stage ...]      stages: panel build lint unit asan web e2e sqlite postgresql fuzz browser
+#   run_tests.sh [stage ...]      stages: panel build lint unit asan web e2e sqlite postgresql fuzz
 . "$(dirname "$0")/common.sh"
 
 DUE=(accounts apikeys system isolation bots pipelines monitoring models http_bot websocket_chat embed delivery)
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(panel build lint unit asan web e2e sqlite postgresql fuzz browser)
+[ ${#stages[@]} -gt 0 ] || stages=(panel build lint unit asan web e2e sqlite postgresql fuzz)
 results=$PWD/$BUILD/test-results
 rm -rf "$results"
 mkdir -p "$results"
@@ -87,6 +87,8 @@ do_web() {
 
 do_e2e() {
     local status=0
+    need_node # the panel is walked with it
+    scripts/build_panel.sh deps || return 1
     limited 900 "$CONFORMANCE_VENV/bin/python" -m pytest -p no:cacheprovider -c tests/e2e/pytest.ini --rootdir tests/e2e \
         --junit-xml "$results/e2e.xml" tests/e2e || status=$?
     count_junit "$results/e2e.xml" >"$results/e2e.counts"
@@ -105,12 +107,6 @@ do_sqlite() { conformance sqlite; }
 do_postgresql() { conformance postgresql; }
 
 do_fuzz() { limited 600 scripts/fuzz.sh -t "${FUZZ_SECONDS:-5}" --counts "$results/fuzz.counts"; }
-
-do_browser() {
-    local script=scripts/browser_tests.sh
-    [ -f $script ] || { echo "no browser tests"; return 0; }
-    limited 600 $script --counts "$results/browser.counts"
-}
 
 scripts/install_packages.sh test
 need_python
