@@ -470,6 +470,12 @@ static long resident_kib(void)
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
+#if defined(PARLEY_UCONTEXT)
+enum { TRIMS = 0 }; /* that switch does not tell where a stack ends */
+#else
+enum { TRIMS = 1 };
+#endif
+
 FIBER_TEST(test_long_parked_fibers_give_back_their_stacks)
 {
     enum { N = 500 };
@@ -479,12 +485,10 @@ FIBER_TEST(test_long_parked_fibers_give_back_their_stacks)
     }
     settle();
     long full = resident_kib();
-    sleep_ms(3300);
-#if !defined(PARLEY_UCONTEXT)
-    CHECK(full - resident_kib() > N * 30); /* of 40 KiB each */
-#else
-    CHECK(full > 0);
-#endif
+    for (int i = 0; TRIMS && full - resident_kib() < N * 30; i++) { /* of 40 KiB each */
+        CHECK(i < 100);
+        sleep_ms(100);
+    }
     task_group_free(g);
 }
 
