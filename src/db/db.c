@@ -230,6 +230,11 @@ bool db_drain(struct db *db, struct error *err)
     return ok;
 }
 
+bool db_settle(struct db *db, struct error *err)
+{
+    return db->kind != DB_SQLITE || sq_settle_later(db, err);
+}
+
 uint64_t db_version_of(const struct db *db, unsigned group)
 {
     return group < DB_GROUPS ? db->versions[group] : 0;

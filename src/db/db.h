@@ -102,6 +102,12 @@ bool db_write_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
                     struct error *err) warn_unused;
 bool db_drain(struct db *db,
               struct error *err) warn_unused; /* waits until all queued writes are durable */
+/* A SQLite file that db_open has just made is filled without waiting for the disk, so that a first
+ * start is quick: a power cut may cost all of it, which is then nothing but a fresh schema. This
+ * call ends that: whatever is queued after it (it does not wait itself) is durable when it returns,
+ * as always else. Called by the end of the start, by db_close, and by itself one second after
+ * opening. Nothing to do for a file with rows and on PostgreSQL. */
+bool db_settle(struct db *db, struct error *err) warn_unused;
 
 /* Change counters for caches: writes that commit bump the counters of the table names they declared. On SQLite this process is
  * the only writer (checked by a lock file), so an unchanged counter means unchanged rows; on PostgreSQL db_cacheable is false. */

@@ -55,7 +55,12 @@ bool db_wait_fd(int fd, int events) warn_unused;
 bool db_scope_ok(const struct db_scope *scope, struct error *err) warn_unused;
 
 /* ---- sqlite_conn.c: one connection, used by one thread at a time ---- */
-struct sq_conn *sq_conn_open(const char *path, bool writer, size_t cache_kib, struct error *err);
+/* `lax`: commits do not wait for the disk until sq_conn_settle. */
+enum sq_role { SQ_READER, SQ_WRITER, SQ_WRITER_LAX };
+struct sq_conn *sq_conn_open(const char *path, enum sq_role role, size_t cache_kib,
+                             struct error *err);
+/* Brings all of the file to the disk and makes every later commit wait for it. */
+bool sq_conn_settle(struct sq_conn *c, const char *path, struct error *err) warn_unused;
 void sq_conn_close(struct sq_conn *c);
 bool sq_begin(struct sq_conn *c, bool immediate, struct error *err) warn_unused;
 bool sq_commit(struct sq_conn *c, struct error *err) warn_unused;
@@ -83,6 +88,7 @@ bool sq_unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
                    void (*done)(void *arg, bool ok, const struct error *err),
                    struct error *err) warn_unused;
 bool sq_drain(struct db *db, struct error *err) warn_unused;
+bool sq_settle_later(struct db *db, struct error *err) warn_unused;
 void sq_set_foreign_keys(struct db *db, bool on);
 const char *sq_path(const struct db *db);
 size_t sq_readers_busy(const struct db *db);

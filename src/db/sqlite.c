@@ -12,6 +12,7 @@
 enum {
     BATCH_MAX = 512, /* transactions of one commit */
     READERS_MAX = 16,
+    SETTLE_US = 1000000,     /* age at which a fresh file is brought to the disk in any case */
     CHECKPOINT_PAGES = 1000, /* WAL pages that start a checkpoint beside the writer */
     CHECKPOINT_FINISH =
         4000, /* the writer does the small rest itself, so that the WAL starts over */
@@ -27,7 +28,8 @@ struct sq_job {
     void (*on_done)(void *arg, bool ok, const struct error *err); /* may be NULL */
     struct task_cond finished;
     uint32_t touched;
-    bool async; /* a struct async_job, released after on_done */
+    bool settle; /* see db_settle */
+    bool async;  /* a struct async_job, released after on_done */
     bool ok, done;
 };
 
@@ -65,6 +67,8 @@ struct sq {
     bool stop, foreign_keys, want_checkpoint, checkpointed;
     size_t readers_busy;
     struct sq_conn *writer; /* the writer thread's after opening */
+    bool fresh; /* made by this process and not on the disk yet; the writer thread's too */
+    int64_t opened_us;
     pthread_t threads[READERS_MAX + 2];
     size_t nthreads;
 };
@@ -275,6 +279,23 @@ static void writer_checkpoint(struct sq *q, struct sq_conn *c)
     }
 }
 
+/* Before a batch that must be durable. */
+static bool settle(struct sq *q, struct sq_conn *c, const struct list *jobs, struct error *err)
+{
+    bool due = q->fresh && time_mono_us() - q->opened_us > SETTLE_US;
+    if (q->fresh && !due) {
+        list_each(n, jobs)
+        {
+            due = due || container_of(n, struct sq_job, node)->settle;
+        }
+    }
+    if (due && !sq_conn_settle(c, q->path, err)) {
+        return false;
+    }
+    q->fresh = q->fresh && !due;
+    return true;
+}
+
 static void *writer_main(void *arg)
 {
     struct sq *q = arg;
@@ -293,7 +314,7 @@ static void *writer_main(void *arg)
             break;
         }
         struct error e;
-        if (keys != want_keys && !sq_foreign_keys(c, want_keys, &e)) {
+        if (!settle(q, c, &jobs, &e) || (keys != want_keys && !sq_foreign_keys(c, want_keys, &e))) {
             fail_all(&jobs, &e);
             move_all(&jobs, &done);
         } else {
@@ -302,6 +323,10 @@ static void *writer_main(void *arg)
         }
         hub_put(q->hub, &done);
         writer_checkpoint(q, c);
+    }
+    struct error e;
+    if (q->fresh && !sq_conn_settle(c, q->path, &e)) {
+        log_error("db", "%s", e.msg);
     }
     return NULL;
 }
@@ -323,7 +348,7 @@ static void *reader_main(void *arg)
         }
         struct sq_job *j = container_of(jobs.next, struct sq_job, node);
         if (!c) { /* at the first read: a start that reads little opens few connections */
-            c = sq_conn_open(q->path, false, q->cache_kib, j->err);
+            c = sq_conn_open(q->path, SQ_READER, q->cache_kib, j->err);
         }
         if (c && sq_begin(c, false, j->err)) {
             job_run(q->db, c, j, false);
@@ -352,7 +377,7 @@ static void *checkpoint_main(void *arg)
         pthread_mutex_unlock(&q->lock);
         struct error e;
         if (!c) {
-            c = sq_conn_open(q->path, true, 64, &e);
+            c = sq_conn_open(q->path, SQ_WRITER, 64, &e);
         }
         if (c) {
             sq_checkpoint(c, false);
@@ -489,10 +514,13 @@ bool sq_open(struct db *db, const struct db_opts *opts, struct error *err)
         int fd = open(q->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         ok = fd >= 0 ? true : err_sys(err, errno, "cannot open the database file");
         if (fd >= 0) {
+            q->fresh = lseek(fd, 0, SEEK_END) == 0;
             close(fd);
         }
     }
-    q->writer = ok ? sq_conn_open(q->path, true, q->cache_kib, err) : NULL;
+    q->opened_us = time_mono_us();
+    q->writer =
+        ok ? sq_conn_open(q->path, q->fresh ? SQ_WRITER_LAX : SQ_WRITER, q->cache_kib, err) : NULL;
     ok = q->writer && start_thread(q, writer_main, err) && start_thread(q, checkpoint_main, err);
     int readers = opts->readers > 0 ? opts->readers : 2;
     for (int i = 0; ok && i < readers && i < READERS_MAX; i++) {
@@ -550,10 +578,9 @@ bool sq_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool wr
     return submit_and_wait(db->sq, write ? &db->sq->writes : &db->sq->reads, &j);
 }
 
-bool sq_unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
-                   void (*done)(void *arg, bool ok, const struct error *err), struct error *err)
+static bool submit_async(struct db *db, const struct sq_job *job, struct error *err)
 {
-    struct str value = str_c(scope.value);
+    struct str value = str_c(job->scope.value);
     struct async_job *a = mem_alloc(sizeof(*a) + value.n + 1);
     if (!a) {
         return err_set(err, ERR_NOMEM, "no memory for a transaction");
@@ -561,17 +588,26 @@ bool sq_unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
     if (value.n) {
         memcpy(a->scope, value.p, value.n);
     }
-    a->job = (struct sq_job){
-        .fn = fn,
-        .arg = arg,
-        .scope = {.kind = scope.kind, .value = scope.value ? a->scope : NULL},
-        .err = &a->err,
-        .on_done = done,
-        .async = true,
-    };
+    a->job = *job;
+    a->job.scope.value = job->scope.value ? a->scope : NULL;
+    a->job.err = &a->err;
+    a->job.async = true;
     db->queued++;
     submit(db->sq, &db->sq->writes, &a->job);
     return true;
+}
+
+bool sq_unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+                   void (*done)(void *arg, bool ok, const struct error *err), struct error *err)
+{
+    struct sq_job j = {.fn = fn, .arg = arg, .scope = scope, .on_done = done};
+    return submit_async(db, &j, err);
+}
+
+bool sq_settle_later(struct db *db, struct error *err)
+{
+    struct sq_job j = {.settle = true};
+    return submit_async(db, &j, err);
 }
 
 bool sq_drain(struct db *db, struct error *err)

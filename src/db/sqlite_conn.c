@@ -1,9 +1,12 @@
 /* One SQLite connection with its prepared statements. Used by one thread at a time; knows no queues. */
 #include "db/db_private.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <unistd.h>
 
 struct sq_stmt {
     sqlite3_stmt *st;
@@ -95,33 +98,62 @@ static int on_wal(void *arg, sqlite3 *h, const char *name, int pages)
     return SQLITE_OK;
 }
 
-static bool pragmas(struct sq_conn *c, bool writer, size_t cache_kib, struct error *err)
+static bool set(struct sq_conn *c, const char *sql, struct error *err)
 {
-    char text[512];
+    int rc = sqlite3_exec(c->h, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? true : fail(c, rc, "cannot set up the database", err);
+}
+
+static bool use_wal(struct sq_conn *c, struct error *err)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(c->h, "PRAGMA journal_mode=WAL", -1, &st, NULL);
+    const char *mode = rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW
+                           ? (const char *)sqlite3_column_text(st, 0)
+                           : NULL;
+    bool wal = mode && strcmp(mode, "wal") == 0;
+    rc = sqlite3_finalize(st);
+    if (!wal && rc != SQLITE_OK) {
+        return fail(c, rc, "cannot read the database", err);
+    }
+    return wal ? true : err_set(err, ERR_IO, "the file system of the database cannot hold a WAL");
+}
+
+static bool pragmas(struct sq_conn *c, enum sq_role role, size_t cache_kib, struct error *err)
+{
+    char text[400];
     /* Checkpoints are made beside the writer (sqlite.c), not inside a commit that somebody waits for. */
     snprintf(
         text, sizeof(text),
         "PRAGMA cache_size=-%zu; PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=0;"
-        "PRAGMA trusted_schema=OFF; PRAGMA synchronous=FULL; PRAGMA journal_size_limit=16777216;%s",
-        cache_kib, writer ? "" : "PRAGMA query_only=ON;");
-    if (writer) {
-        sqlite3_stmt *st = NULL;
-        int rc = sqlite3_prepare_v2(c->h, "PRAGMA journal_mode=WAL", -1, &st, NULL);
-        bool wal = rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW &&
-                   sqlite3_column_text(st, 0) &&
-                   strcmp((const char *)sqlite3_column_text(st, 0), "wal") == 0;
-        rc = sqlite3_finalize(st);
-        if (!wal) {
-            return rc != SQLITE_OK
-                       ? fail(c, rc, "cannot read the database", err)
-                       : err_set(err, ERR_IO, "the file system of the database cannot hold a WAL");
-        }
-    }
-    int rc = sqlite3_exec(c->h, text, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? true : fail(c, rc, "cannot set up the database", err);
+        "PRAGMA trusted_schema=OFF; PRAGMA synchronous=%s; PRAGMA journal_size_limit=16777216;%s",
+        cache_kib, role == SQ_WRITER_LAX ? "OFF" : "FULL",
+        role == SQ_READER ? "PRAGMA query_only=ON;" : "");
+    return set(c, text, err) && (role == SQ_READER || use_wal(c, err));
 }
 
-struct sq_conn *sq_conn_open(const char *path, bool writer, size_t cache_kib, struct error *err)
+static bool sync_file(const char *path, int flags, struct error *err)
+{
+    auto_fd fd = open(path, flags | O_CLOEXEC);
+    return fd >= 0 && fsync(fd) == 0 ? true
+                                     : err_sys(err, errno, "cannot write the database to the disk");
+}
+
+bool sq_conn_settle(struct sq_conn *c, const char *path, struct error *err)
+{
+    char name[4096 + 8];
+    const char *slash = strrchr(path, '/');
+    snprintf(name, sizeof(name), "%s-wal", path);
+    if (!set(c, "PRAGMA synchronous=FULL", err) || !sync_file(name, O_RDWR, err) ||
+        !sync_file(path, O_RDWR, err)) {
+        return false;
+    }
+    snprintf(name, sizeof(name), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    return sync_file(name, O_RDONLY | O_DIRECTORY, err);
+}
+
+struct sq_conn *sq_conn_open(const char *path, enum sq_role role, size_t cache_kib,
+                             struct error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, configure);
@@ -131,7 +163,7 @@ struct sq_conn *sq_conn_open(const char *path, bool writer, size_t cache_kib, st
         return NULL;
     }
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
-                (writer ? SQLITE_OPEN_CREATE : 0);
+                (role == SQ_READER ? 0 : SQLITE_OPEN_CREATE);
     int rc = sqlite3_open_v2(path, &c->h, flags, NULL);
     bool ok = rc == SQLITE_OK;
     if (!ok) {
@@ -140,7 +172,7 @@ struct sq_conn *sq_conn_open(const char *path, bool writer, size_t cache_kib, st
         sqlite3_extended_result_codes(c->h, 1);
         sqlite3_busy_timeout(c->h, 30000);
         sqlite3_limit(c->h, SQLITE_LIMIT_ATTACHED, 0);
-        ok = pragmas(c, writer, cache_kib ? cache_kib : 2048, err);
+        ok = pragmas(c, role, cache_kib ? cache_kib : 2048, err);
         sqlite3_wal_hook(c->h, on_wal, c);
     }
     if (!ok) {
