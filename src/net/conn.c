@@ -36,7 +36,10 @@ void conn_wait(struct http_conn *c, enum conn_wait w)
     c->waiting = (uint8_t)w;
     if (w == WAIT_NONE)
         return;
-    c->since_us = time_mono_us();
+    /* Between requests the time of the last event will do: each sweep renews it, so it is half a second old at most. */
+    if (w != WAIT_IDLE)
+        c->server->now_us = time_mono_us();
+    c->since_us = c->server->now_us;
     list_push(&c->server->waits[w], &c->wait);
 }
 

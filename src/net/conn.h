@@ -15,6 +15,8 @@ enum {
     CONN_STREAM_ROOM = 64 * 1024,/* bytes of a streamed answer that may wait for the socket */
     CONN_HEADERS_MAX = 128,      /* header lines of a request */
     CONN_LINGER_MS = 1000,       /* how long a refused client may go on sending before the socket is closed */
+    RUN_SPARES = 64,             /* blocks of ended requests that are kept for the next ones */
+    RUN_SPARE_SIZE = 2048,       /* their size; larger requests are allocated for themselves */
     CONN_SIDE_MAX = 16 * 1024,   /* bytes of chunk extensions and trailers, which are ignored */
 };
 
@@ -107,6 +109,7 @@ struct http_run {
     size_t bytes;  /* of the answer */
     bool chunked, keep, http10, head_only, too_large;
     bool answered, streaming, ended, preflight;
+    bool recyclable; /* of RUN_SPARE_SIZE */
     char peer[46];
     /* headers, head text and request id follow in the same block */
 };
@@ -133,11 +136,13 @@ struct http_server {
     int listen_fd, spare_fd; /* spare_fd: given up for a moment when descriptors run out */
     uint16_t port;
     bool stopping, deaf;
-    int64_t date_second;
-    char date[40]; /* "Mon, 02 Jan 2006 15:04:05 GMT" */
+    int64_t now_us;        /* monotonic, as of the last event that looked at the clock */
+    int64_t date_until_us; /* date is right until then */
+    char date[40];         /* "Mon, 02 Jan 2006 15:04:05 GMT" */
     size_t date_n;
-    size_t random_left;
-    unsigned char random[1024];
+    uint64_t random[4];    /* state of the generator of request ids */
+    struct http_run *spare[RUN_SPARES];
+    size_t spare_n;
     struct head head;
     char head_text[16 * 1024];
     char read[CONN_READ_SIZE];
@@ -161,12 +166,14 @@ void ws_server_stop(struct list *node); /* of s->websockets: the server goes awa
 /* server_run.c */
 bool run_start(struct http_run *run); /* in a fiber; false: it could not be started */
 void run_free(struct http_run *run);
+void run_free_spares(struct http_server *s);
 /* New request from the head in s->head, whose text is p[0..n). NULL: memory. */
 struct http_run *run_new(struct http_conn *c, const char *p, size_t n);
 
 /* server_answer.c */
 const char *http_reason(int status);
 struct str server_date(struct http_server *s);
+bool server_seed(struct http_server *s); /* of server_uuid */
 void server_uuid(struct http_server *s, char out[37]);
 /* Refusal without a request: the whole answer into `out` (at least 512 bytes); returns its length. */
 size_t server_refusal(struct http_server *s, int status, char *out, size_t size);

@@ -88,7 +88,7 @@ static void sweep_bodies(struct http_server *s, int64_t now)
 static void on_sweep(void *arg)
 {
     struct http_server *s = arg;
-    int64_t now = time_mono_us();
+    int64_t now = s->now_us = time_mono_us();
     sweep_list(s, WAIT_IDLE, s->opts.idle_timeout_ms, now);
     sweep_list(s, WAIT_HEAD, s->opts.header_timeout_ms, now);
     sweep_list(s, WAIT_WRITE, s->opts.write_timeout_ms, now);
@@ -170,6 +170,7 @@ static int listen_on(const char *host, uint16_t port, uint16_t *bound, struct er
 static void server_free(struct http_server *s)
 {
     router_free(s->router);
+    run_free_spares(s);
     if (s->listen_fd >= 0)
         close(s->listen_fd);
     if (s->spare_fd >= 0)
@@ -192,7 +193,9 @@ struct http_server *http_server_new(const struct http_server_opts *opts, struct 
     list_init(&s->websockets);
     for (int i = 0; i < WAIT_KINDS; i++)
         list_init(&s->waits[i]);
-    s->router = router_new(opts->tables, err);
+    s->now_us = time_mono_us();
+    bool seeded = server_seed(s) || err_set(err, ERR_INTERNAL, "no random bytes");
+    s->router = seeded ? router_new(opts->tables, err) : NULL;
     if (s->router)
         s->listen_fd = listen_on(s->opts.host, s->opts.port, &s->port, err);
     if (s->listen_fd >= 0 && !(s->group = task_group_new(NULL, "http")))

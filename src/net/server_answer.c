@@ -31,31 +31,50 @@ const char *http_reason(int status)
 
 struct str server_date(struct http_server *s)
 {
-    int64_t now = time_wall_us() / 1000000;
-    if (now != s->date_second || s->date_n == 0) {
+    if (s->now_us >= s->date_until_us || s->date_n == 0) {
         static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-        time_t t = (time_t)now;
+        int64_t wall = time_wall_us();
+        time_t t = (time_t)(wall / 1000000);
         struct tm tm;
         gmtime_r(&t, &tm);
         int n = snprintf(s->date, sizeof(s->date), "%.3s, %02d %.3s %d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday,
                          tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
         s->date_n = n > 0 && (size_t)n < sizeof(s->date) ? (size_t)n : 0;
-        s->date_second = now;
+        s->now_us = time_mono_us();
+        s->date_until_us = s->now_us + 1000000 - wall % 1000000;
     }
     return str_n(s->date, s->date_n);
 }
 
-/* UUIDv4. Random bytes are fetched in blocks: one system call for 64 requests. */
+bool server_seed(struct http_server *s)
+{
+    return getrandom(s->random, sizeof(s->random), 0) == (ssize_t)sizeof(s->random);
+}
+
+static uint64_t rotate(uint64_t x, int k)
+{
+    return x << k | x >> (64 - k);
+}
+
+/* xoshiro256**: request ids must be unique, they are no secrets; the kernel's generator would cost more than the parsing. */
+static uint64_t next_random(uint64_t v[4])
+{
+    uint64_t result = rotate(v[1] * 5, 7) * 9, t = v[1] << 17;
+    v[2] ^= v[0];
+    v[3] ^= v[1];
+    v[1] ^= v[2];
+    v[0] ^= v[3];
+    v[2] ^= t;
+    v[3] = rotate(v[3], 45);
+    return result;
+}
+
 void server_uuid(struct http_server *s, char out[37])
 {
     static const char hex[] = "0123456789abcdef";
-    if (s->random_left < 16) {
-        if (getrandom(s->random, sizeof(s->random), 0) != (ssize_t)sizeof(s->random))
-            log_warn("net", "getrandom gave too little");
-        s->random_left = sizeof(s->random);
-    }
-    s->random_left -= 16;
-    unsigned char *b = s->random + s->random_left;
+    uint64_t v[2] = {next_random(s->random), next_random(s->random)};
+    unsigned char b[16];
+    memcpy(b, v, sizeof(b));
     b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
     b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
     char *o = out;
