@@ -228,7 +228,8 @@ json_t *json_parse(struct str text, struct error *err);
 /* As json_parse, but strings may hold U+0000: for what people and models write. Read such strings
  * with json_s or json_sv, never as C strings. */
 json_t *json_parse_words(struct str text, struct error *err);
-/* Compact text into `b`, non-ASCII kept. False when b is full or j is NULL. */
+/* Compact text into `b`, non-ASCII kept, reals in their shortest form. False when b is full or j is
+ * NULL. */
 bool json_put(struct buf *b, const json_t *j);
 struct str json_text(struct arena *a, const json_t *j); /* compact; STR_NONE when full */
 const char *json_z(const json_t *obj, const char *key); /* string member or NULL (borrowed) */
@@ -248,6 +249,7 @@ bool json_set(json_t *obj, const char *key,
  * `area` is a short literal ("net", "bot"). Text after the message holds key=value pairs by
  * convention. Never log secrets. */
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+/* fd: where lines go, -1: nowhere but the tap. At start: LOG_INFO, text, standard error. */
 void log_setup(enum log_level min, bool as_json, int fd);
 /* Called for each line that passes the level (already formatted, no newline); for the log files
  * and the panel's cache. It must not wait and must not log. NULL removes it. */

@@ -1,6 +1,8 @@
 /* json: what every folder needs on top of jansson. */
 #include "base/base_private.h"
 
+#include <stdio.h>
+
 /* True when brackets outside of strings nest deeper than JSON_DEPTH_MAX. jansson's own limit is
  * made for a larger stack than a fiber has. Malformed text may give any answer; the parser
  * refuses it then. */
@@ -68,14 +70,47 @@ json_t *json_parse_words(struct str text, struct error *err)
     return parse(text, JSON_ALLOW_NUL, err);
 }
 
+struct writer {
+    struct buf *out;
+    bool in_string;
+};
+
+/* A real number as jansson writes it (17 digits) in the fewest digits that read back as the same:
+ * 0.1, not 0.10000000000000001. People and language models get to see these. */
+static bool put_real(struct buf *out, struct str text)
+{
+    double value;
+    if (!str_to_f64(text, &value)) {
+        return buf_str(out, text);
+    }
+    for (int digits = 15; digits < 17; digits++) {
+        char z[40];
+        double back;
+        int n = snprintf(z, sizeof(z), "%.*g", digits, value);
+        if (str_to_f64(str_n(z, (size_t)n), &back) && memcmp(&back, &value, sizeof(value)) == 0) {
+            return buf_add(out, z, (size_t)n) && (strpbrk(z, ".e") || buf_z(out, ".0"));
+        }
+    }
+    return buf_str(out, text);
+}
+
+/* jansson hands over a quotation mark, a number or a run of characters of a string at a time. */
 static int put_chunk(const char *p, size_t n, void *arg)
 {
-    return buf_add(arg, p, n) ? 0 : -1;
+    struct writer *w = arg;
+    if (n == 1 && *p == '"') {
+        w->in_string = !w->in_string;
+    } else if (!w->in_string && n > 16 && (*p == '-' || (*p >= '0' && *p <= '9')) &&
+               (memchr(p, '.', n) || memchr(p, 'e', n))) {
+        return put_real(w->out, str_n(p, n)) ? 0 : -1;
+    }
+    return buf_add(w->out, p, n) ? 0 : -1;
 }
 
 bool json_put(struct buf *b, const json_t *j)
 {
-    if (!j || json_dump_callback(j, put_chunk, b, JSON_COMPACT | JSON_ENCODE_ANY) != 0) {
+    struct writer w = {.out = b};
+    if (!j || json_dump_callback(j, put_chunk, &w, JSON_COMPACT | JSON_ENCODE_ANY) != 0) {
         b->failed = true; /* half a value may be in the buffer */
         return false;
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #if TASK_ASAN
 #include <sanitizer/asan_interface.h>
@@ -33,6 +34,7 @@ enum {
 static char *pool[POOL_MAX];
 static bool dirty[POOL_MAX]; /* the stack in that place has pages */
 static size_t pooled;
+static size_t page = 4096;
 static struct fiber loop_fiber;
 
 static char *stack_get(void)
@@ -95,7 +97,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
     signal(signo, SIG_DFL); /* the instruction runs again and ends the process */
 }
 
-void fiber_catch_overflow(void)
+static void catch_overflow(void)
 {
     static char stack[16 * 1024]; /* a fiber that has none left cannot run the handler */
     struct sigaction old;
@@ -161,7 +163,7 @@ void fiber_trim(struct task *t)
     uintptr_t low = (uintptr_t)t->stack;
     /* The ABI lets a leaf use 128 bytes below its stack pointer; a parked fiber has none, but
      * the margin is free. */
-    uintptr_t high = ((uintptr_t)t->fiber.sp - 128) & ~(uintptr_t)(PAGE - 1);
+    uintptr_t high = ((uintptr_t)t->fiber.sp - 128) & ~(uintptr_t)(page - 1);
     if (high > low) {
         madvise(t->stack, high - low, MADV_DONTNEED);
     }
@@ -244,8 +246,10 @@ void fiber_drop(struct task *t)
     stack_put(t->stack);
 }
 
-void fiber_loop_stack(void)
+void fiber_setup(void)
 {
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    catch_overflow();
 #if TASK_TSAN
     loop_fiber.tsan = __tsan_get_current_fiber();
 #endif

@@ -318,8 +318,7 @@ static void set_up(void)
     must(timer_setup(), "the timers' reservation");
     must(fd_setup(), "epoll");
     work_setup();
-    fiber_loop_stack();
-    fiber_catch_overflow();
+    fiber_setup();
     posts_open(true);
 }
 

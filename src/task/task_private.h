@@ -88,10 +88,8 @@ void fiber_trim(struct task *t);
 bool fiber_pool_trim(void);
 void fiber_pool_clear(void);
 size_t fiber_pooled(void);
-/* Makes the end of a process by a fiber's stack overflow say which fiber it was. */
-void fiber_catch_overflow(void);
-/* Tells the sanitizers about the loop's own stack. */
-void fiber_loop_stack(void);
+/* At start-up. From then on the end of the process by a stack overflow says which fiber it was. */
+void fiber_setup(void);
 
 /* ---- loop.c ---------------------------------------------------------------------------------- */
 

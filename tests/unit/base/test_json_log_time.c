@@ -111,6 +111,38 @@ static void test_write(void **state)
     assert_null(json_text(full, j).p);
 }
 
+static void test_reals_are_short(void **state)
+{
+    auto_arena a = arena_new(1 << 16);
+    auto_json j =
+        parse("[0.1,0.7,-0.3,1.0,1e22,1e300,5e-324,1764510000.123456,0.1234567890123456789,"
+              "3.141592653589793,123456789012345680.0,\"0.10000000000000001\","
+              "\"a\\\"0.10000000000000001\",{\"0.10000000000000001\":2.5},-0.0]");
+    assert_string_equal(json_text(a, j).p,
+                        "[0.1,0.7,-0.3,1.0,1e22,1e+300,4.94065645841247e-324,1764510000.123456,"
+                        "0.12345678901234568,3.141592653589793,1.2345678901234568e17,"
+                        "\"0.10000000000000001\",\"a\\\"0.10000000000000001\","
+                        "{\"0.10000000000000001\":2.5},-0.0]");
+    unsigned seed = 1;
+    for (int i = 0; i < 20000; i++) {
+        uint64_t bits = 0;
+        for (int k = 0; k < 4; k++) {
+            seed = seed * 1103515245u + 12345u;
+            bits = bits << 16 | seed >> 16;
+        }
+        double x, back;
+        memcpy(&x, &bits, sizeof(x));
+        if (!isfinite(x)) {
+            continue;
+        }
+        auto_buf b = BUF(100);
+        auto_json real = json_real(x);
+        assert_true(json_put(&b, real));
+        assert_true(str_to_f64(buf_view(&b), &back));
+        assert_memory_equal(&x, &back, sizeof(x));
+    }
+}
+
 static void test_members(void **state)
 {
     auto_json j =
@@ -372,19 +404,13 @@ int main(void)
 {
     base_init();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse_limits),
-        cmocka_unit_test(test_parse_refuses),
-        cmocka_unit_test(test_parse_accepts),
-        cmocka_unit_test(test_write),
-        cmocka_unit_test(test_members),
-        cmocka_unit_test(test_log_text),
-        cmocka_unit_test(test_log_json),
-        cmocka_unit_test(test_log_long_lines),
-        cmocka_unit_test(test_log_tap_and_threads),
-        cmocka_unit_test(test_time_text),
-        cmocka_unit_test(test_time_round_trip),
-        cmocka_unit_test(test_time_parse),
-        cmocka_unit_test(test_time_shift),
+        cmocka_unit_test(test_parse_limits),    cmocka_unit_test(test_parse_refuses),
+        cmocka_unit_test(test_parse_accepts),   cmocka_unit_test(test_write),
+        cmocka_unit_test(test_reals_are_short), cmocka_unit_test(test_members),
+        cmocka_unit_test(test_log_text),        cmocka_unit_test(test_log_json),
+        cmocka_unit_test(test_log_long_lines),  cmocka_unit_test(test_log_tap_and_threads),
+        cmocka_unit_test(test_time_text),       cmocka_unit_test(test_time_round_trip),
+        cmocka_unit_test(test_time_parse),      cmocka_unit_test(test_time_shift),
         cmocka_unit_test(test_assets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

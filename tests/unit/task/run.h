@@ -1,4 +1,4 @@
-/* What the tests of task/ share: running a function as the first fiber, and checks that work in fibers. */
+/* What the tests of task/ share: a function as the first fiber, and checks that work in fibers. */
 #ifndef PARLEY_TEST_TASK_RUN_H
 #define PARLEY_TEST_TASK_RUN_H
 

@@ -344,6 +344,20 @@ static void wait_short(void *arg)
     task_deadline_pop(&d);
 }
 
+static void wait_cancelled(void *arg)
+{
+    struct error err;
+    MUST_FAIL(task_group_wait(arg, &err), ERR_CANCELED);
+}
+
+static void sleep_cancelled(void *arg)
+{
+    struct error err;
+    int64_t began = time_mono_us();
+    MUST_FAIL(task_sleep_ms(60000, &err), ERR_CANCELED);
+    CHECK(time_mono_us() - began < 30000000);
+}
+
 FIBER_TEST(test_group_wait_with_deadline_and_cancel)
 {
     struct error err;
@@ -351,7 +365,11 @@ FIBER_TEST(test_group_wait_with_deadline_and_cancel)
     start(g, "w", wait_for_ever, NULL);
     start(h, "short", wait_short, g);
     MUST(task_group_wait(h, &err));
+    start(h, "cancelled", wait_cancelled, g);
+    start(h, "sleeper", sleep_cancelled, NULL);
+    settle();
     task_group_free(h);
+    CHECK(task_group_count(g) == 1);
     task_group_free(g);
 }
 
