@@ -29,8 +29,8 @@ const RANGES: Record<string, number> = {
   lastHour: HOUR, last6Hours: 6 * HOUR, last24Hours: 24 * HOUR, last7Days: 168 * HOUR, last30Days: 720 * HOUR,
 };
 const EXPORTS = ['messages', 'llm-calls', 'embedding-calls', 'errors', 'sessions', 'feedback'];
-const REFRESH_MS = 15_000;
-const ROWS = 200;
+const REFRESH_MS = 30_000;
+const ROWS = 500;
 
 export function Component() {
   const { t, i18n } = useTranslation();
@@ -151,6 +151,7 @@ export function Component() {
           <Suspense fallback={<Skeleton className="h-56" />}>
             <TrafficChart buckets={buckets} long={span > 24 * HOUR} />
           </Suspense>
+          {(counts?.messages ?? 0) > ROWS && <p className="mt-2 text-xs text-muted">{t('monitor.newestOnly', { n: formatNumber(ROWS, lang) })}</p>}
         </Section>
         <BotHealthList only={botId} />
       </div>

@@ -46,7 +46,6 @@ export function Component() {
       () => setRestored({ progress: {}, bot: null }),
     );
     // Read once: later changes of the session are this page's own.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, []);
 
   if (!restored) return <Spinner className="h-dvh" />;
@@ -301,7 +300,7 @@ function EngineStep({ bot, runner, onRunner, onBack, onDone }: { bot: Bot; runne
   const [errors, setErrors] = useState<Record<string, FieldError>>({});
   const [failure, setFailure] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
-  // Asked of the server once more instead of remembered: the pipeline of an attempt that failed half-way is used again.
+  // The pipeline of an attempt that failed half-way is used again, so that trying twice does not leave two.
   const made = useRef<string | null>(null);
   const system = useFormContext(bot, { is_wizard: true });
   const template = useQuery({

@@ -100,7 +100,7 @@ function BotEditor({ bot, adapters }: { bot: Bot; adapters: Adapter[] }) {
         description: draft.description,
         adapter: draft.adapter,
         adapter_config: config,
-        use_pipeline_uuid: draft.pipeline || null,
+        ...(draft.pipeline ? { use_pipeline_uuid: draft.pipeline } : {}),
         pipeline_routing_rules: draft.rules,
       });
       setDraft((old) => ({ ...old, name: old.name.trim(), config: initialValues(fields, config) }));

@@ -1,4 +1,4 @@
-import { useState, type FormEvent } from 'react';
+import { useEffect, useRef, useState, type FormEvent } from 'react';
 import { useTranslation } from 'react-i18next';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { ArrowLeft, MessagesSquare, ShieldCheck, ThumbsDown, ThumbsUp, Trash2 } from 'lucide-react';
@@ -100,6 +100,12 @@ function Timeline({ bot, session, mayManage, onBack }: { bot: string; session: M
     },
     refetchInterval: 5000,
   });
+  const box = useRef<HTMLDivElement>(null);
+  const shown = query.data?.messages.length ?? 0;
+  // The newest is what one looks for.
+  useEffect(() => {
+    if (box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [shown]);
   const type = session.platform === 'group' ? 'group' : 'person';
   const id = session.session_id.replace(/^(person|group)_/, '');
   const admin = admins.data?.find((a) => a.launcher_type === type && a.launcher_id === id);
@@ -133,7 +139,7 @@ function Timeline({ bot, session, mayManage, onBack }: { bot: string; session: M
           </Button>
         )}
       </div>
-      <div className="flex min-h-0 flex-1 flex-col gap-3 overflow-y-auto p-4">
+      <div ref={box} tabIndex={0} role="log" aria-label={t('chat.log')} className="flex min-h-0 flex-1 flex-col gap-3 overflow-y-auto p-4">
         {query.isPending && <Spinner />}
         {query.isError && <ErrorState error={query.error} onRetry={() => void query.refetch()} />}
         {entries.map((entry) => {

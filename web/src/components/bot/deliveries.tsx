@@ -46,7 +46,7 @@ export function Deliveries({ uuid }: { uuid: string }) {
         <dl className="grid grid-cols-2 gap-3 sm:grid-cols-4">
           {(['received', 'delivered', 'pending', 'failed'] as const).map((key) => (
             <Card key={key} className="px-4 py-3">
-              <dt className="text-[13px] text-muted">{t(`delivery.count.${key}`)}</dt>
+              <dt className="text-[13px] text-muted first-letter:uppercase">{t(`delivery.count.${key}`)}</dt>
               <dd className={`text-xl font-semibold tabular-nums ${key === 'failed' && h[key] > 0 ? 'text-bad' : ''}`}>{formatNumber(h[key], lang)}</dd>
             </Card>
           ))}

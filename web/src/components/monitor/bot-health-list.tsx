@@ -50,8 +50,13 @@ function HealthRow({ bot }: { bot: Bot }) {
             {h?.last_message_at ? t('delivery.lastMessage', { time: formatAgo(h.last_message_at, lang) }) : t('monitor.noMessageYet')}
           </span>
         </span>
+        <Badge tone={tone}>
+          <Dot tone={tone} className="size-1.5" />
+          {t(`health.${state}`)}
+          {h?.since && state === 'running' && <span className="font-normal opacity-80">{formatAgo(h.since, lang)}</span>}
+        </Badge>
         {h && (
-          <span className="flex flex-wrap gap-x-4 gap-y-1 text-[13px] text-muted tabular-nums">
+          <span className="flex w-full flex-wrap gap-x-4 gap-y-1 text-[13px] text-muted tabular-nums sm:pl-10">
             {(['received', 'delivered', 'pending', 'failed'] as const).map((key) => (
               <span key={key} className={key === 'failed' && h.failed > 0 ? 'text-bad' : undefined}>
                 <span className={key === 'failed' && h.failed > 0 ? 'font-medium' : 'font-medium text-text'}>{formatNumber(h[key], lang)}</span> {t(`delivery.count.${key}`)}
@@ -59,12 +64,7 @@ function HealthRow({ bot }: { bot: Bot }) {
             ))}
           </span>
         )}
-        <Badge tone={tone}>
-          <Dot tone={tone} className="size-1.5" />
-          {t(`health.${state}`)}
-          {h?.since && state === 'running' && <span className="font-normal opacity-80">{formatAgo(h.since, lang)}</span>}
-        </Badge>
-        {h?.last_error && <span className="w-full text-[13px] break-words text-bad">{h.last_error}</span>}
+        {h?.last_error && <span className="w-full text-[13px] break-words text-bad sm:pl-10">{h.last_error}</span>}
       </Link>
     </li>
   );
