@@ -287,6 +287,11 @@ void engine_stats_get(const struct engine *e, struct engine_stats *out)
     out->aggregation_scopes = e->buffers.n ? 1 : 0;
 }
 
+bool engine_flush(struct engine *e, struct error *err)
+{
+    return record_flush(e, err);
+}
+
 json_t *engine_basic_stats(struct engine *e, const struct scope *s, struct error *err)
 {
     int64_t sessions = 0, conversations = 0;
