@@ -4,7 +4,7 @@
 
 #include "net/net.h"
 
-#include "net/fake_peer.h"
+#include "support/fake_peer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

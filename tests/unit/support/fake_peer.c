@@ -1,4 +1,4 @@
-#include "net/fake_peer.h"
+#include "support/fake_peer.h"
 
 #include <assert.h>
 #include <errno.h>
