@@ -36,7 +36,8 @@ void conn_wait(struct http_conn *c, enum conn_wait w)
     c->waiting = (uint8_t)w;
     if (w == WAIT_NONE)
         return;
-    /* Between requests the time of the last event will do: each sweep renews it, so it is half a second old at most. */
+    /* Between requests the time of the last event will do: each sweep renews it, so it is half a
+     * second old at most. */
     if (w != WAIT_IDLE)
         c->server->now_us = time_mono_us();
     c->since_us = c->server->now_us;
@@ -84,11 +85,8 @@ void conn_watch(struct http_conn *c)
         break;
     case CONN_HEAD:
     case CONN_BODY:
-    case CONN_LINGER:
-        want = c->eof ? 0 : UV_READABLE;
-        break;
-    default:
-        return;
+    case CONN_LINGER: want = c->eof ? 0 : UV_READABLE; break;
+    default: return;
     }
     if (outq_size(&c->out) > 0)
         want |= UV_WRITABLE;
@@ -113,8 +111,8 @@ int conn_give(struct http_conn *c, struct buf *ahead)
     return fd;
 }
 
-/* The last answer is on its way or sent: half-close, and wait a moment for a client that may still be sending, because
- * closing a socket with unread input would destroy the answer on its way. */
+/* The last answer is on its way or sent: half-close, and wait a moment for a client that may still
+ * be sending, because closing a socket with unread input would destroy the answer on its way. */
 static void conn_end(struct http_conn *c)
 {
     if (!c->linger || c->eof) {
@@ -211,7 +209,7 @@ static void conn_head(struct http_conn *c, const char *p, size_t n)
         conn_start(c);
     } else {
         conn_wait(c, WAIT_BODY);
-        struct iovec part = {(char *)(uintptr_t)"HTTP/1.1 100 Continue\r\n\r\n", 25};
+        struct iovec part = {(char *)(uintptr_t) "HTTP/1.1 100 Continue\r\n\r\n", 25};
         if (h->expect_continue && !h->http10 && !outq_send(&c->out, c->fd, &part, 1, false))
             conn_kill(c);
     }
@@ -235,18 +233,10 @@ static size_t conn_body(struct http_conn *c, const char *p, size_t n)
         return used;
     }
     switch (chunked_feed(&run->ck, p, n, &used, &run->body)) {
-    case CHUNKED_MORE:
-        c->got += used;
-        break;
-    case CHUNKED_END:
-        conn_start(c);
-        break;
-    case CHUNKED_BAD:
-        conn_refuse(c, 400);
-        return n;
-    case CHUNKED_FULL:
-        too_large(c);
-        return n;
+    case CHUNKED_MORE: c->got += used; break;
+    case CHUNKED_END: conn_start(c); break;
+    case CHUNKED_BAD: conn_refuse(c, 400); return n;
+    case CHUNKED_FULL: too_large(c); return n;
     }
     return used;
 }
@@ -323,7 +313,8 @@ static void conn_eof(struct http_conn *c)
 {
     c->eof = true;
     if (c->state == CONN_RUN || c->state == CONN_FLUSH) {
-        /* A half-closed client still gets its answer; a streaming handler learns that nobody may be listening. */
+        /* A half-closed client still gets its answer; a streaming handler learns that nobody may be
+         * listening. */
         if (c->run && c->run->waiter)
             task_wake(c->run->waiter);
         conn_watch(c);
@@ -347,9 +338,7 @@ static void conn_read(struct http_conn *c)
     }
     switch (c->state) {
     case CONN_HEAD:
-    case CONN_BODY:
-        conn_feed(c, s->read, (size_t)n);
-        break;
+    case CONN_BODY: conn_feed(c, s->read, (size_t)n); break;
     case CONN_LINGER:
         c->got += (size_t)n;
         if (c->got > s->opts.body_max * 4)
@@ -420,7 +409,7 @@ void conn_accept(struct http_server *s, int fd, uint8_t family, const unsigned c
 {
     int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    struct http_conn *c = new(struct http_conn);
+    struct http_conn *c = new (struct http_conn);
     if (!c || uv_poll_init(task_loop(), &c->poll, fd) != 0) {
         mem_free(c);
         close(fd);

@@ -1,6 +1,7 @@
 /* Private to net/: connections of the HTTP server and the requests on them.
- * A connection (struct http_conn) is small and lives as long as its socket; a request (struct http_run) exists from the
- * end of its head until its answer is given. Both are touched on the loop thread only. */
+ * A connection (struct http_conn) is small and lives as long as its socket; a request (struct
+ * http_run) exists from the end of its head until its answer is given. Both are touched on the loop
+ * thread only. */
 #ifndef PARLEY_NET_CONN_H
 #define PARLEY_NET_CONN_H
 
@@ -10,14 +11,15 @@
 #include <uv.h>
 
 enum {
-    CONN_READ_SIZE = 64 * 1024,  /* one receive; the buffer is shared by all connections */
-    CONN_AHEAD_MAX = 64 * 1024,  /* bytes taken from a client while its request is being handled */
-    CONN_STREAM_ROOM = 64 * 1024,/* bytes of a streamed answer that may wait for the socket */
-    CONN_HEADERS_MAX = 128,      /* header lines of a request */
-    CONN_LINGER_MS = 1000,       /* how long a refused client may go on sending before the socket is closed */
-    RUN_SPARES = 64,             /* blocks of ended requests that are kept for the next ones */
-    RUN_SPARE_SIZE = 2048,       /* their size; larger requests are allocated for themselves */
-    CONN_SIDE_MAX = 16 * 1024,   /* bytes of chunk extensions and trailers, which are ignored */
+    CONN_READ_SIZE = 64 * 1024,   /* one receive; the buffer is shared by all connections */
+    CONN_AHEAD_MAX = 64 * 1024,   /* bytes taken from a client while its request is being handled */
+    CONN_STREAM_ROOM = 64 * 1024, /* bytes of a streamed answer that may wait for the socket */
+    CONN_HEADERS_MAX = 128,       /* header lines of a request */
+    CONN_LINGER_MS =
+        1000,        /* how long a refused client may go on sending before the socket is closed */
+    RUN_SPARES = 64, /* blocks of ended requests that are kept for the next ones */
+    RUN_SPARE_SIZE = 2048,     /* their size; larger requests are allocated for themselves */
+    CONN_SIDE_MAX = 16 * 1024, /* bytes of chunk extensions and trailers, which are ignored */
 };
 
 /* Bytes on their way out: copied ones, then at most one block that outlives the connection. */
@@ -28,14 +30,17 @@ struct outq {
     size_t tail_n;
 };
 size_t outq_size(const struct outq *q);
-/* Writes to the socket what it takes. False: the connection is broken. Memory is released once the queue is empty. */
+/* Writes to the socket what it takes. False: the connection is broken. Memory is released once the
+ * queue is empty. */
 bool outq_flush(struct outq *q, int fd);
-/* Sends the parts at once as far as the socket takes them (if nothing waits already) and queues copies of the rest; the
- * last part is kept by reference if `last_static`. False: broken or out of memory. */
+/* Sends the parts at once as far as the socket takes them (if nothing waits already) and queues
+ * copies of the rest; the last part is kept by reference if `last_static`. False: broken or out of
+ * memory. */
 bool outq_send(struct outq *q, int fd, struct iovec *parts, size_t n, bool last_static);
 void outq_free(struct outq *q);
 
-/* Strict decoder of chunked bodies (RFC 9112 §7.1): bare line feeds, empty sizes and signs are errors. */
+/* Strict decoder of chunked bodies (RFC 9112 §7.1): bare line feeds, empty sizes and signs are
+ * errors. */
 struct chunked {
     uint8_t state;
     uint8_t digits;
@@ -43,9 +48,10 @@ struct chunked {
     uint64_t left; /* data bytes of the current chunk still to come */
 };
 enum chunked_result { CHUNKED_MORE, CHUNKED_END, CHUNKED_BAD, CHUNKED_FULL };
-/* Takes bytes from p up to the end of the body; *used says how many. Data is added to `body`, whose maximum gives
- * CHUNKED_FULL. Split at any byte gives the same result. */
-enum chunked_result chunked_feed(struct chunked *ck, const char *p, size_t n, size_t *used, struct buf *body);
+/* Takes bytes from p up to the end of the body; *used says how many. Data is added to `body`, whose
+ * maximum gives CHUNKED_FULL. Split at any byte gives the same result. */
+enum chunked_result chunked_feed(struct chunked *ck, const char *p, size_t n, size_t *used,
+                                 struct buf *body);
 
 /* The head of a request, as views into the text that was parsed. */
 struct head {
@@ -56,12 +62,14 @@ struct head {
     uint64_t content_length;
     bool has_length, chunked, keep_alive, http10, expect_continue;
 };
-/* Looks for the blank line that ends a head. `from`: bytes already looked at. Returns its whole length, 0 if it has not
- * come yet, -1 on bytes that no head may hold (control characters, line ends other than CR LF). */
+/* Looks for the blank line that ends a head. `from`: bytes already looked at. Returns its whole
+ * length, 0 if it has not come yet, -1 on bytes that no head may hold (control characters, line
+ * ends other than CR LF). */
 ptrdiff_t head_scan(const char *p, size_t n, size_t from);
 /* Parses a whole head. Returns 0 or the HTTP status to refuse it with. */
 int head_parse(const char *p, size_t n, struct head *h);
-/* Splits a request target: path (raw) and query. False for what is neither origin nor absolute form nor "*". */
+/* Splits a request target: path (raw) and query. False for what is neither origin nor absolute form
+ * nor "*". */
 bool head_target(struct str target, struct str *path, struct str *query);
 
 enum conn_state {
@@ -74,7 +82,15 @@ enum conn_state {
     CONN_DEAD,   /* closed; waits for the loop's callback and the end of run */
 };
 /* What a connection waits for; each has a list ordered by the time of entry. */
-enum conn_wait { WAIT_IDLE, WAIT_HEAD, WAIT_BODY, WAIT_WRITE, WAIT_LINGER, WAIT_KINDS, WAIT_NONE = WAIT_KINDS };
+enum conn_wait {
+    WAIT_IDLE,
+    WAIT_HEAD,
+    WAIT_BODY,
+    WAIT_WRITE,
+    WAIT_LINGER,
+    WAIT_KINDS,
+    WAIT_NONE = WAIT_KINDS
+};
 
 struct http_conn {
     uv_poll_t poll;
@@ -89,7 +105,7 @@ struct http_conn {
     int fd;
     uint32_t scanned; /* of in: looked at by head_scan */
     uint8_t state, waiting, watched;
-    uint8_t family;   /* 4, 6 or 0 */
+    uint8_t family; /* 4, 6 or 0 */
     unsigned char addr[16];
     bool eof;         /* the client sent its last byte */
     bool close_after; /* of the answer */
@@ -115,10 +131,12 @@ struct http_run {
 };
 
 struct router;
-/* Builds the trie; the tables must outlive it. NULL: two routes collide, a pattern is malformed or memory ended. */
+/* Builds the trie; the tables must outlive it. NULL: two routes collide, a pattern is malformed or
+ * memory ended. */
 struct router *router_new(const struct http_route *const *tables, struct error *err);
 void router_free(struct router *rt);
-/* Fills r->route, r->params and r->path_known from r->method and r->raw_path. False: no memory for the parameters. */
+/* Fills r->route, r->params and r->path_known from r->method and r->raw_path. False: no memory for
+ * the parameters. */
 bool router_match(const struct router *rt, struct http_request *r);
 
 struct http_server {
@@ -130,7 +148,7 @@ struct http_server {
     struct task_timer sweep;
     struct task *stopper; /* waits for handles to become 0 */
     uv_poll_t listener;
-    size_t handles;       /* libuv handles not yet closed */
+    size_t handles; /* libuv handles not yet closed */
     size_t open, running, sockets;
     uint64_t accepted, requests, refused;
     int listen_fd, spare_fd; /* spare_fd: given up for a moment when descriptors run out */
@@ -140,7 +158,7 @@ struct http_server {
     int64_t date_until_us; /* date is right until then */
     char date[40];         /* "Mon, 02 Jan 2006 15:04:05 GMT" */
     size_t date_n;
-    uint64_t random[4];    /* state of the generator of request ids */
+    uint64_t random[4]; /* state of the generator of request ids */
     struct http_run *spare[RUN_SPARES];
     size_t spare_n;
     struct head head;
@@ -150,12 +168,15 @@ struct http_server {
 
 /* conn.c */
 void conn_accept(struct http_server *s, int fd, uint8_t family, const unsigned char *addr);
-void conn_kill(struct http_conn *c);      /* closes at once; the struct goes when its run has ended too */
-void conn_run_ended(struct http_conn *c); /* the fiber of c->run is done; run is still linked and is released here */
+void conn_kill(
+    struct http_conn *c); /* closes at once; the struct goes when its run has ended too */
+void conn_run_ended(struct http_conn *c); /* the fiber of c->run is done; run is still linked and is
+                                             released here */
 void conn_refuse(struct http_conn *c, int status);
-void conn_watch(struct http_conn *c);     /* tells libuv what the state needs */
+void conn_watch(struct http_conn *c); /* tells libuv what the state needs */
 void conn_wait(struct http_conn *c, enum conn_wait w);
-/* Takes the socket away (for a WebSocket) with what was read ahead of it; the connection stays until its run ends. */
+/* Takes the socket away (for a WebSocket) with what was read ahead of it; the connection stays
+ * until its run ends. */
 int conn_give(struct http_conn *c, struct buf *ahead);
 /* Bytes were queued or (progress) taken by the socket. */
 void conn_sent(struct http_conn *c, bool progress);
@@ -175,10 +196,12 @@ const char *http_reason(int status);
 struct str server_date(struct http_server *s);
 bool server_seed(struct http_server *s); /* of server_uuid */
 void server_uuid(struct http_server *s, char out[37]);
-/* Refusal without a request: the whole answer into `out` (at least 512 bytes); returns its length. */
+/* Refusal without a request: the whole answer into `out` (at least 512 bytes); returns its length.
+ */
 size_t server_refusal(struct http_server *s, int status, char *out, size_t size);
-/* Status line and headers up to the blank line in s->head_text (status and `extra` headers of run included).
- * length < 0: chunked or until close; SIZE_MAX answers have no length (101). Returns the bytes, 0 if it does not fit. */
+/* Status line and headers up to the blank line in s->head_text (status and `extra` headers of run
+ * included). length < 0: chunked or until close; SIZE_MAX answers have no length (101). Returns the
+ * bytes, 0 if it does not fit. */
 size_t answer_head(struct http_run *run, int status, const char *content_type, int64_t length);
 
 static inline struct http_run *run_of(const struct http_request *r)

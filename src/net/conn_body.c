@@ -1,7 +1,18 @@
 /* Bodies of requests: the decoder of the chunked coding. */
 #include "net/conn.h"
 
-enum { CK_SIZE, CK_EXT, CK_SIZE_LF, CK_DATA, CK_DATA_CR, CK_DATA_LF, CK_LINE, CK_TRAILER, CK_TRAILER_LF, CK_LAST_LF };
+enum {
+    CK_SIZE,
+    CK_EXT,
+    CK_SIZE_LF,
+    CK_DATA,
+    CK_DATA_CR,
+    CK_DATA_LF,
+    CK_LINE,
+    CK_TRAILER,
+    CK_TRAILER_LF,
+    CK_LAST_LF
+};
 
 static int hex_value(unsigned char c)
 {
@@ -36,12 +47,8 @@ static bool step(struct chunked *ck, unsigned char c, bool *end)
         if (c == '\r')
             ck->state = CK_SIZE_LF;
         return c == '\r' || (text_byte(c) && ++ck->side <= CONN_SIDE_MAX);
-    case CK_SIZE_LF:
-        ck->state = ck->left > 0 ? CK_DATA : CK_LINE;
-        return c == '\n';
-    case CK_DATA_CR:
-        ck->state = CK_DATA_LF;
-        return c == '\r';
+    case CK_SIZE_LF: ck->state = ck->left > 0 ? CK_DATA : CK_LINE; return c == '\n';
+    case CK_DATA_CR: ck->state = CK_DATA_LF; return c == '\r';
     case CK_DATA_LF:
         ck->state = CK_SIZE;
         ck->digits = 0;
@@ -53,16 +60,13 @@ static bool step(struct chunked *ck, unsigned char c, bool *end)
         if (c == '\r')
             ck->state = CK_TRAILER_LF;
         return c == '\r' || (text_byte(c) && ++ck->side <= CONN_SIDE_MAX);
-    case CK_TRAILER_LF:
-        ck->state = CK_LINE;
-        return c == '\n';
-    default: /* CK_LAST_LF */
-        *end = true;
-        return c == '\n';
+    case CK_TRAILER_LF: ck->state = CK_LINE; return c == '\n';
+    default: /* CK_LAST_LF */ *end = true; return c == '\n';
     }
 }
 
-enum chunked_result chunked_feed(struct chunked *ck, const char *p, size_t n, size_t *used, struct buf *body)
+enum chunked_result chunked_feed(struct chunked *ck, const char *p, size_t n, size_t *used,
+                                 struct buf *body)
 {
     size_t i = 0;
     bool end = false;

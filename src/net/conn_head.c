@@ -1,5 +1,6 @@
-/* Heads of requests: framing by our own strict scan, syntax and semantics by llhttp. The scan makes sure that llhttp sees
- * a whole head with nothing but CR LF as line ends, so that no two servers can disagree about where a request ends. */
+/* Heads of requests: framing by our own strict scan, syntax and semantics by llhttp. The scan makes
+ * sure that llhttp sees a whole head with nothing but CR LF as line ends, so that no two servers
+ * can disagree about where a request ends. */
 #include "net/conn.h"
 
 #include <llhttp.h>
@@ -89,13 +90,15 @@ static int head_check(struct head *h)
     int hosts = 0, encodings = 0;
     for (size_t i = 0; i < h->header_count; i++) {
         struct http_header *hd = &h->headers[i];
-        /* Spaces in and behind names (RFC 9112 §5.1): llhttp lets them pass, and others drop them. */
+        /* Spaces in and behind names (RFC 9112 §5.1): llhttp lets them pass, and others drop them.
+         */
         if (hd->name.n == 0 || hd->name.p[hd->name.n] != ':' || str_chr(hd->name, ' ') >= 0)
             return 400;
         if (str_ieqz(hd->name, "host")) {
             hosts++;
         } else if (str_ieqz(hd->name, "transfer-encoding")) {
-            /* Only "chunked" itself: a list of codings is legal but nobody sends it and proxies disagree about it. */
+            /* Only "chunked" itself: a list of codings is legal but nobody sends it and proxies
+             * disagree about it. */
             if (++encodings > 1 || !str_ieqz(hd->value, "chunked"))
                 return 400;
         } else if (str_ieqz(hd->name, "expect")) {
@@ -139,8 +142,9 @@ int head_parse(const char *p, size_t n, struct head *h)
     h->method = method_of(l.method);
     h->has_length = (l.flags & F_CONTENT_LENGTH) != 0;
     h->content_length = h->has_length ? l.content_length : 0;
-    h->keep_alive = h->http10 ? (l.flags & F_CONNECTION_KEEP_ALIVE) != 0 && !(l.flags & F_CONNECTION_CLOSE)
-                              : (l.flags & F_CONNECTION_CLOSE) == 0;
+    h->keep_alive =
+        h->http10 ? (l.flags & F_CONNECTION_KEEP_ALIVE) != 0 && !(l.flags & F_CONNECTION_CLOSE)
+                  : (l.flags & F_CONNECTION_CLOSE) == 0;
     return head_check(h);
 }
 

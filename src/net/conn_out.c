@@ -15,13 +15,15 @@ void outq_free(struct outq *q)
     *q = (struct outq){.b.max = q->b.max};
 }
 
-/* MSG_NOSIGNAL: a client that has gone must not raise SIGPIPE. Returns -1 when broken, else the bytes taken. */
+/* MSG_NOSIGNAL: a client that has gone must not raise SIGPIPE. Returns -1 when broken, else the
+ * bytes taken. */
 static ssize_t send_parts(int fd, struct iovec *parts, size_t n)
 {
     struct msghdr m = {.msg_iov = parts, .msg_iovlen = n};
     ssize_t r;
     do
-        r = n == 1 ? send(fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL) : sendmsg(fd, &m, MSG_NOSIGNAL);
+        r = n == 1 ? send(fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL)
+                   : sendmsg(fd, &m, MSG_NOSIGNAL);
     while (r < 0 && errno == EINTR);
     if (r < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS))
         return 0;
@@ -53,9 +55,7 @@ bool outq_flush(struct outq *q, int fd)
             break;
     }
     if (q->off == q->b.n) {
-        size_t max = q->b.max;
         buf_free(&q->b);
-        q->b.max = max;
         q->off = 0;
     } else if (q->off > q->b.n / 2 && q->off > 65536) {
         /* Only when more is gone than stays, so that the copying is linear in what was sent. */

@@ -39,9 +39,11 @@ static bool check_length(const struct http_field *f, const json_t *v, struct err
     if (n < f->min && f->min == 1)
         return err_set(err, ERR_INVALID, "%s must not be empty", f->name);
     if (n < f->min)
-        return err_set(err, ERR_INVALID, "%s must be at least %" PRId64 " %s", f->name, f->min, unit);
+        return err_set(err, ERR_INVALID, "%s must be at least %" PRId64 " %s", f->name, f->min,
+                       unit);
     if (f->max >= f->min && f->max > 0 && n > f->max)
-        return err_set(err, ERR_INVALID, "%s must be at most %" PRId64 " %s", f->name, f->max, unit);
+        return err_set(err, ERR_INVALID, "%s must be at most %" PRId64 " %s", f->name, f->max,
+                       unit);
     return true;
 }
 
@@ -56,7 +58,8 @@ static bool check_number(const struct http_field *f, const json_t *v, struct err
         high = json_real_value(v) > (double)f->max;
     }
     if (bounded && (low || high))
-        return err_set(err, ERR_INVALID, "%s must be between %" PRId64 " and %" PRId64, f->name, f->min, f->max);
+        return err_set(err, ERR_INVALID, "%s must be between %" PRId64 " and %" PRId64, f->name,
+                       f->min, f->max);
     if (low)
         return err_set(err, ERR_INVALID, "%s must be at least %" PRId64, f->name, f->min);
     return true;
@@ -102,7 +105,7 @@ static bool check_unknown(const struct http_field *fields, const json_t *body, s
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)body, key, value) {
+    json_object_foreach ((json_t *)(uintptr_t)body, key, value) {
         bool known = false;
         for (const struct http_field *f = fields; f->name && !known; f++)
             known = strcmp(f->name, key) == 0;
@@ -112,7 +115,8 @@ static bool check_unknown(const struct http_field *fields, const json_t *body, s
     return true;
 }
 
-bool http_fields_check(const struct http_field *fields, const json_t *body, bool closed, struct error *err)
+bool http_fields_check(const struct http_field *fields, const json_t *body, bool closed,
+                       struct error *err)
 {
     if (!json_is_object(body))
         return err_set(err, ERR_INVALID, "the body must be a JSON object");

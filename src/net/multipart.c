@@ -1,4 +1,5 @@
-/* multipart/form-data (RFC 7578) of a whole body. Everything is bounded: parts, header bytes, boundary. */
+/* multipart/form-data (RFC 7578) of a whole body. Everything is bounded: parts, header bytes,
+ * boundary. */
 #include "net/net.h"
 
 enum { PARTS_MAX = 64, BOUNDARY_MAX = 70, PART_HEAD_MAX = 8 * 1024 };
@@ -8,8 +9,9 @@ static bool bad(struct error *err, const char *what)
     return err_set(err, ERR_INVALID, "invalid multipart body: %s", what);
 }
 
-/* Cuts the next parameter `; name=value` off *rest. The value is a token or a quoted string; its quotes are removed and \"
- * and \\ undone (other backslashes stay: some clients send whole Windows paths). False at the end or on nonsense. */
+/* Cuts the next parameter `; name=value` off *rest. The value is a token or a quoted string; its
+ * quotes are removed and \" and \\ undone (other backslashes stay: some clients send whole Windows
+ * paths). False at the end or on nonsense. */
 static bool next_param(struct arena *a, struct str *rest, struct str *name, struct str *value)
 {
     while (rest->n > 0 && (*rest->p == ';' || *rest->p == ' ' || *rest->p == '\t'))
@@ -28,7 +30,8 @@ static bool next_param(struct arena *a, struct str *rest, struct str *name, stru
     size_t i = 1, o = 0;
     char *out = NULL;
     while (i < rest->n && rest->p[i] != '"') {
-        bool escape = rest->p[i] == '\\' && i + 1 < rest->n && (rest->p[i + 1] == '"' || rest->p[i + 1] == '\\');
+        bool escape = rest->p[i] == '\\' && i + 1 < rest->n &&
+                      (rest->p[i + 1] == '"' || rest->p[i + 1] == '\\');
         if (escape && !out) {
             out = arena_alloc(a, rest->n);
             if (!out)
@@ -51,7 +54,8 @@ static bool next_param(struct arena *a, struct str *rest, struct str *name, stru
 static bool find_boundary(struct arena *a, struct str content_type, struct str *boundary)
 {
     ptrdiff_t semicolon = str_chr(content_type, ';');
-    if (semicolon < 0 || !str_ieqz(str_trim(str_sub(content_type, 0, (size_t)semicolon)), "multipart/form-data"))
+    if (semicolon < 0 ||
+        !str_ieqz(str_trim(str_sub(content_type, 0, (size_t)semicolon)), "multipart/form-data"))
         return false;
     struct str rest = str_sub(content_type, (size_t)semicolon, content_type.n), name, value;
     while (next_param(a, &rest, &name, &value)) {
@@ -72,7 +76,10 @@ static struct str undo_percent(struct arena *a, struct str s)
     size_t o = 0;
     for (size_t i = 0; out && i < s.n; i++) {
         struct str at = str_sub(s, i, 3);
-        char c = str_eqz(at, "%22") ? '"' : str_eqz(at, "%0D") ? '\r' : str_eqz(at, "%0A") ? '\n' : 0;
+        char c = str_eqz(at, "%22")   ? '"'
+                 : str_eqz(at, "%0D") ? '\r'
+                 : str_eqz(at, "%0A") ? '\n'
+                                      : 0;
         out[o++] = c ? c : s.p[i];
         i += c ? 2 : 0;
     }
@@ -94,7 +101,9 @@ static void disposition(struct arena *a, struct str value, struct http_part *par
             extended = str_sub(v, 6, v.n);
     }
     ptrdiff_t quote = str_chr(extended, '\'');
-    struct str decoded = quote < 0 ? STR_NONE : url_decode(a, str_sub(extended, (size_t)quote + 1, extended.n), false);
+    struct str decoded =
+        quote < 0 ? STR_NONE
+                  : url_decode(a, str_sub(extended, (size_t)quote + 1, extended.n), false);
     if (decoded.p && utf8_valid(decoded))
         part->filename = decoded;
 }
@@ -114,7 +123,8 @@ static bool part_head(struct arena *a, struct str *rest, struct http_part *part,
         ptrdiff_t colon = str_chr(line, ':');
         if (colon <= 0)
             return bad(err, "a part has a header without colon");
-        struct str name = str_sub(line, 0, (size_t)colon), value = str_trim(str_sub(line, (size_t)colon + 1, line.n));
+        struct str name = str_sub(line, 0, (size_t)colon),
+                   value = str_trim(str_sub(line, (size_t)colon + 1, line.n));
         if (str_ieqz(name, "content-disposition"))
             disposition(a, value, part);
         else if (str_ieqz(name, "content-type"))
@@ -129,7 +139,8 @@ static bool part_head(struct arena *a, struct str *rest, struct http_part *part,
 
 enum after { AFTER_PART, AFTER_END, AFTER_OTHER };
 
-/* What stands behind a boundary: a line end (skipped), "--", or other text, which makes it no boundary. */
+/* What stands behind a boundary: a line end (skipped), "--", or other text, which makes it no
+ * boundary. */
 static enum after behind_boundary(struct str *rest)
 {
     if (str_starts(*rest, S("--")))
@@ -163,13 +174,14 @@ static bool cut_data(struct str *rest, struct str delimiter, struct str *data, e
     }
 }
 
-bool multipart_parse(struct arena *a, struct str content_type, struct str body, struct http_part **parts, size_t *count,
-                     struct error *err)
+bool multipart_parse(struct arena *a, struct str content_type, struct str body,
+                     struct http_part **parts, size_t *count, struct error *err)
 {
     struct str boundary, rest = body, data;
     enum after after;
     if (!find_boundary(a, content_type, &boundary))
-        return err_set(err, ERR_INVALID, "Content-Type must be multipart/form-data with a boundary");
+        return err_set(err, ERR_INVALID,
+                       "Content-Type must be multipart/form-data with a boundary");
     struct str delimiter = str_fmt(a, "\r\n--" STR_FMT, STR_ARG(boundary));
     struct http_part *list = arena_alloc(a, PARTS_MAX * sizeof(*list));
     if (!delimiter.p || !list)
@@ -184,7 +196,8 @@ bool multipart_parse(struct arena *a, struct str content_type, struct str body, 
         return bad(err, "no boundary");
     while (after == AFTER_PART) {
         if (*count == PARTS_MAX)
-            return err_set(err, ERR_INVALID, "a multipart body may have at most %d parts", PARTS_MAX);
+            return err_set(err, ERR_INVALID, "a multipart body may have at most %d parts",
+                           PARTS_MAX);
         struct http_part *part = &list[*count];
         if (!part_head(a, &rest, part, err))
             return false;

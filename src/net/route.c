@@ -1,7 +1,11 @@
 /* Router: a trie over path segments, built once from the route tables. */
 #include "net/conn.h"
 
-enum { SEGMENTS_MAX = 32, METHODS = HTTP_M_OTHER, PARAMS_MAX = array_len(((struct http_request *)0)->params) };
+enum {
+    SEGMENTS_MAX = 32,
+    METHODS = HTTP_M_OTHER,
+    PARAMS_MAX = array_len(((struct http_request *)0)->params)
+};
 
 struct route_node {
     struct str literal; /* view into the pattern */
@@ -54,7 +58,7 @@ static struct route_node *child(struct route_node *n, struct str segment)
     if (str_starts(segment, S("{"))) {
         struct route_node **at = str_ends(segment, S(":int}")) ? &n->integer : &n->any;
         if (!*at)
-            *at = new(struct route_node);
+            *at = new (struct route_node);
         return *at;
     }
     struct route_node *kid = literal_kid(n, segment);
@@ -64,7 +68,7 @@ static struct route_node *child(struct route_node *n, struct str segment)
     if (!kids)
         return NULL;
     n->kids = kids;
-    kid = new(struct route_node);
+    kid = new (struct route_node);
     if (!kid)
         return NULL;
     kid->literal = segment;
@@ -108,18 +112,19 @@ static bool add(struct router *rt, const struct http_route *route, struct error 
         slot = &n->routes[route->method];
         n->has_routes = true;
     } else if (rest.n > 0) {
-        return err_set(err, ERR_INTERNAL, "route %s: a path parameter must be last", route->pattern);
+        return err_set(err, ERR_INTERNAL, "route %s: a path parameter must be last",
+                       route->pattern);
     }
     if (*slot)
-        return err_set(err, ERR_INTERNAL, "route %s %s collides with %s", http_method_name(route->method), route->pattern,
-                       (*slot)->pattern);
+        return err_set(err, ERR_INTERNAL, "route %s %s collides with %s",
+                       http_method_name(route->method), route->pattern, (*slot)->pattern);
     *slot = route;
     return true;
 }
 
 struct router *router_new(const struct http_route *const *tables, struct error *err)
 {
-    struct router *rt = new(struct router);
+    struct router *rt = new (struct router);
     if (!rt) {
         err_set(err, ERR_NOMEM, "out of memory");
         return NULL;
@@ -137,7 +142,7 @@ struct router *router_new(const struct http_route *const *tables, struct error *
 
 struct match {
     struct http_request *r;
-    struct str segments[SEGMENTS_MAX]; /* decoded */
+    struct str segments[SEGMENTS_MAX];    /* decoded */
     struct str remains[SEGMENTS_MAX + 1]; /* from the segment on, raw */
     size_t count; /* may be one more than SEGMENTS_MAX: only remains is there then */
     unsigned method;
@@ -213,7 +218,8 @@ bool router_match(const struct router *rt, struct http_request *r)
     m.r = r;
     m.count = 0;
     m.method = r->method;
-    struct str rest = str_starts(r->raw_path, S("/")) ? str_sub(r->raw_path, 1, r->raw_path.n) : r->raw_path;
+    struct str rest =
+        str_starts(r->raw_path, S("/")) ? str_sub(r->raw_path, 1, r->raw_path.n) : r->raw_path;
     const char *end = rest.p + rest.n;
     for (;;) {
         m.remains[m.count] = str_n(rest.p, (size_t)(end - rest.p));

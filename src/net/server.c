@@ -20,8 +20,8 @@ static void listen_again(struct http_server *s)
     }
 }
 
-/* No descriptor is left: one is kept in reserve so that the waiting client can be turned away, and the listener rests
- * until the next sweep instead of waking the loop without end. */
+/* No descriptor is left: one is kept in reserve so that the waiting client can be turned away, and
+ * the listener rests until the next sweep instead of waking the loop without end. */
 static void accept_starved(struct http_server *s)
 {
     if (s->spare_fd >= 0) {
@@ -79,7 +79,8 @@ static void sweep_bodies(struct http_server *s, int64_t now)
     list_each(it, &s->waits[WAIT_BODY])
     {
         struct http_conn *c = container_of(it, struct http_conn, wait);
-        int64_t allowed = (int64_t)s->opts.body_timeout_ms * 1000 + (int64_t)c->got * (1000000 / BODY_RATE);
+        int64_t allowed =
+            (int64_t)s->opts.body_timeout_ms * 1000 + (int64_t)c->got * (1000000 / BODY_RATE);
         if (now - c->since_us >= allowed)
             conn_refuse(c, 408);
     }
@@ -161,7 +162,8 @@ static int listen_on(const char *host, uint16_t port, uint16_t *bound, struct er
         err_sys(err, errno, "listen on %s port %u", host, port);
         return -1;
     }
-    *bound = ntohs(ss.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&ss)->sin6_port : ((struct sockaddr_in *)&ss)->sin_port);
+    *bound = ntohs(ss.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&ss)->sin6_port
+                                            : ((struct sockaddr_in *)&ss)->sin_port);
     int out = fd;
     fd = -1;
     return out;
@@ -180,7 +182,7 @@ static void server_free(struct http_server *s)
 
 struct http_server *http_server_new(const struct http_server_opts *opts, struct error *err)
 {
-    struct http_server *s = new(struct http_server);
+    struct http_server *s = new (struct http_server);
     if (!s) {
         err_set(err, ERR_NOMEM, "out of memory");
         return NULL;
@@ -234,9 +236,8 @@ static void on_listener_closed(uv_handle_t *h)
 /* True while a given answer has not been taken by its client. */
 static bool flushing(const struct http_server *s)
 {
-    list_each(it, &s->conns)
-        if (container_of(it, struct http_conn, node)->state == CONN_FLUSH)
-            return true;
+    list_each(it, &s->conns) if (container_of(it, struct http_conn, node)->state ==
+                                 CONN_FLUSH) return true;
     return false;
 }
 
@@ -271,7 +272,8 @@ void http_server_stop(struct http_server *s, int64_t grace_ms)
     s->stopper = task_self();
     while (s->handles > 0)
         if (!task_park(&err))
-            task_yield(); /* the deadline of the caller has passed: handles close within the next turns of the loop */
+            task_yield(); /* the deadline of the caller has passed: handles close within the next
+                             turns of the loop */
     task_shield(false);
     server_free(s);
 }

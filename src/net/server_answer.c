@@ -13,15 +13,42 @@ const char *http_reason(int status)
         int status;
         const char *text;
     } table[] = {
-        {101, "Switching Protocols"}, {200, "OK"}, {201, "Created"}, {202, "Accepted"}, {204, "No Content"},
-        {206, "Partial Content"}, {301, "Moved Permanently"}, {302, "Found"}, {303, "See Other"}, {304, "Not Modified"},
-        {307, "Temporary Redirect"}, {308, "Permanent Redirect"}, {400, "Bad Request"}, {401, "Unauthorized"},
-        {402, "Payment Required"}, {403, "Forbidden"}, {404, "Not Found"}, {405, "Method Not Allowed"},
-        {406, "Not Acceptable"}, {408, "Request Timeout"}, {409, "Conflict"}, {410, "Gone"}, {411, "Length Required"},
-        {413, "Content Too Large"}, {415, "Unsupported Media Type"}, {417, "Expectation Failed"},
-        {422, "Unprocessable Content"}, {426, "Upgrade Required"}, {428, "Precondition Required"},
-        {429, "Too Many Requests"}, {431, "Request Header Fields Too Large"}, {500, "Internal Server Error"},
-        {501, "Not Implemented"}, {502, "Bad Gateway"}, {503, "Service Unavailable"}, {504, "Gateway Timeout"},
+        {101, "Switching Protocols"},
+        {200, "OK"},
+        {201, "Created"},
+        {202, "Accepted"},
+        {204, "No Content"},
+        {206, "Partial Content"},
+        {301, "Moved Permanently"},
+        {302, "Found"},
+        {303, "See Other"},
+        {304, "Not Modified"},
+        {307, "Temporary Redirect"},
+        {308, "Permanent Redirect"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {402, "Payment Required"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {406, "Not Acceptable"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {410, "Gone"},
+        {411, "Length Required"},
+        {413, "Content Too Large"},
+        {415, "Unsupported Media Type"},
+        {417, "Expectation Failed"},
+        {422, "Unprocessable Content"},
+        {426, "Upgrade Required"},
+        {428, "Precondition Required"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {502, "Bad Gateway"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
     };
     for (size_t i = 0; i < array_len(table); i++)
         if (table[i].status == status)
@@ -32,13 +59,15 @@ const char *http_reason(int status)
 struct str server_date(struct http_server *s)
 {
     if (s->now_us >= s->date_until_us || s->date_n == 0) {
-        static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+        static const char days[] = "SunMonTueWedThuFriSat",
+                          months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
         int64_t wall = time_wall_us();
         time_t t = (time_t)(wall / 1000000);
         struct tm tm;
         gmtime_r(&t, &tm);
-        int n = snprintf(s->date, sizeof(s->date), "%.3s, %02d %.3s %d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday,
-                         tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
+        int n = snprintf(s->date, sizeof(s->date), "%.3s, %02d %.3s %d %02d:%02d:%02d GMT",
+                         days + 3 * tm.tm_wday, tm.tm_mday, months + 3 * tm.tm_mon,
+                         tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
         s->date_n = n > 0 && (size_t)n < sizeof(s->date) ? (size_t)n : 0;
         s->now_us = time_mono_us();
         s->date_until_us = s->now_us + 1000000 - wall % 1000000;
@@ -56,7 +85,8 @@ static uint64_t rotate(uint64_t x, int k)
     return x << k | x >> (64 - k);
 }
 
-/* xoshiro256**: request ids must be unique, they are no secrets; the kernel's generator would cost more than the parsing. */
+/* xoshiro256**: request ids must be unique, they are no secrets; the kernel's generator would cost
+ * more than the parsing. */
 static uint64_t next_random(uint64_t v[4])
 {
     uint64_t result = rotate(v[1] * 5, 7) * 9, t = v[1] << 17;
@@ -91,12 +121,14 @@ size_t server_refusal(struct http_server *s, int status, char *out, size_t size)
 {
     char id[37], body[80];
     server_uuid(s, id);
-    int m = snprintf(body, sizeof(body), "{\"code\":%d,\"msg\":\"%s\"}", status, http_reason(status));
-    int n = snprintf(out, size,
-                     "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
-                     "X-Request-Id: %s\r\n%sConnection: close\r\n\r\n%s",
-                     status, http_reason(status), STR_ARG(server_date(s)), m, id,
-                     s->opts.cors ? "Access-Control-Allow-Origin: *\r\n" : "", body);
+    int m =
+        snprintf(body, sizeof(body), "{\"code\":%d,\"msg\":\"%s\"}", status, http_reason(status));
+    int n = snprintf(
+        out, size,
+        "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+        "X-Request-Id: %s\r\n%sConnection: close\r\n\r\n%s",
+        status, http_reason(status), STR_ARG(server_date(s)), m, id,
+        s->opts.cors ? "Access-Control-Allow-Origin: *\r\n" : "", body);
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
@@ -164,7 +196,8 @@ size_t answer_head(struct http_run *run, int status, const char *content_type, i
 static bool begin(struct http_run *run, int status)
 {
     if (run->answered) {
-        log_warn("net", "second answer ignored path=" STR_FMT " status=%d", STR_ARG(run->r.raw_path), status);
+        log_warn("net", "second answer ignored path=" STR_FMT " status=%d",
+                 STR_ARG(run->r.raw_path), status);
         return false;
     }
     run->answered = true;
@@ -186,7 +219,8 @@ static void send_parts(struct http_run *run, struct iovec *parts, size_t n, bool
         conn_sent(c, false);
 }
 
-static void answer(struct http_run *run, int status, const char *content_type, struct str body, bool is_static)
+static void answer(struct http_run *run, int status, const char *content_type, struct str body,
+                   bool is_static)
 {
     if (!begin(run, status))
         return;
@@ -217,20 +251,23 @@ void http_answer(struct http_request *r, int status, const char *content_type, s
     answer(run_of(r), status, content_type, body, false);
 }
 
-void http_answer_static(struct http_request *r, int status, const char *content_type, const void *body, size_t n)
+void http_answer_static(struct http_request *r, int status, const char *content_type,
+                        const void *body, size_t n)
 {
     answer(run_of(r), status, content_type, str_n(body, n), true);
 }
 
 static bool header_name_ok(const char *name)
 {
-    static const char *const own[] = {"connection", "content-length", "transfer-encoding", "upgrade", "date", "x-request-id"};
+    static const char *const own[] = {"connection", "content-length", "transfer-encoding",
+                                      "upgrade",    "date",           "x-request-id"};
     struct str n = str_c(name);
     if (n.n == 0 || n.n > 128)
         return false;
     for (size_t i = 0; i < n.n; i++) {
         unsigned char c = (unsigned char)n.p[i];
-        if (!((c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '-' || c == '_'))
+        if (!((c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '-' ||
+              c == '_'))
             return false;
     }
     for (size_t i = 0; i < array_len(own); i++)
@@ -242,7 +279,8 @@ static bool header_name_ok(const char *name)
 void http_answer_header(struct http_request *r, const char *name, struct str value)
 {
     struct http_run *run = run_of(r);
-    bool ok = !run->answered && header_name_ok(name) && run->extra.n + strlen(name) + value.n + 4 <= EXTRA_MAX;
+    bool ok = !run->answered && header_name_ok(name) &&
+              run->extra.n + strlen(name) + value.n + 4 <= EXTRA_MAX;
     for (size_t i = 0; ok && i < value.n; i++) {
         unsigned char c = (unsigned char)value.p[i];
         ok = c == '\t' || (c >= 0x20 && c != 0x7f);
@@ -258,7 +296,8 @@ void http_answer_header(struct http_request *r, const char *name, struct str val
     buf_z(&run->extra, "\r\n");
 }
 
-bool http_stream_start(struct http_request *r, int status, const char *content_type, struct error *err)
+bool http_stream_start(struct http_request *r, int status, const char *content_type,
+                       struct error *err)
 {
     struct http_run *run = run_of(r);
     if (run->http10)
@@ -308,7 +347,9 @@ bool http_stream_write(struct http_request *r, struct str data, struct error *er
             continue;
         char size[20];
         int n = snprintf(size, sizeof(size), "%zx\r\n", piece.n);
-        struct iovec parts[3] = {{size, (size_t)n}, {(char *)(uintptr_t)piece.p, piece.n}, {(char *)(uintptr_t)"\r\n", 2}};
+        struct iovec parts[3] = {{size, (size_t)n},
+                                 {(char *)(uintptr_t)piece.p, piece.n},
+                                 {(char *)(uintptr_t) "\r\n", 2}};
         send_parts(run, run->http10 ? parts + 1 : parts, run->http10 ? 1 : 3, false);
     }
     return stream_room(run, err);
@@ -320,7 +361,7 @@ void http_stream_end(struct http_request *r)
     if (!run->streaming || run->ended)
         return;
     run->ended = true;
-    struct iovec part = {(char *)(uintptr_t)"0\r\n\r\n", 5};
+    struct iovec part = {(char *)(uintptr_t) "0\r\n\r\n", 5};
     if (!run->http10 && !run->head_only)
         send_parts(run, &part, 1, true);
 }

@@ -7,7 +7,8 @@ enum { ID_BYTES_MAX = 512, ID_CHARS_MAX = 128, JSON_ON_LOOP = 64 * 1024 };
 
 const char *http_method_name(enum http_method m)
 {
-    static const char *const names[] = {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "OTHER"};
+    static const char *const names[] = {"GET",   "POST",    "PUT",  "DELETE",
+                                        "PATCH", "OPTIONS", "HEAD", "OTHER"};
     return (unsigned)m < array_len(names) ? names[m] : "OTHER";
 }
 
@@ -36,7 +37,8 @@ static struct str client_id(const struct head *h)
         if (!str_ieqz(h->headers[i].name, "x-request-id"))
             continue;
         struct str id = str_trim(h->headers[i].value);
-        bool ok = id.n > 0 && id.n <= ID_BYTES_MAX && utf8_valid(id) && utf8_count(id) <= ID_CHARS_MAX;
+        bool ok =
+            id.n > 0 && id.n <= ID_BYTES_MAX && utf8_valid(id) && utf8_count(id) <= ID_CHARS_MAX;
         for (size_t k = 0; ok && k < id.n; k++)
             ok = (unsigned char)id.p[k] >= 0x20;
         return ok ? id : STR_NONE;
@@ -235,7 +237,8 @@ static bool is_json_type(struct str type)
     struct str t = str_trim(semicolon < 0 ? type : str_sub(type, 0, (size_t)semicolon));
     if (str_ieqz(t, "application/json"))
         return true;
-    return str_istarts(t, S("application/")) && t.n > 5 && str_ieqz(str_sub(t, t.n - 5, 5), "+json");
+    return str_istarts(t, S("application/")) && t.n > 5 &&
+           str_ieqz(str_sub(t, t.n - 5, 5), "+json");
 }
 
 /* Parses and validates a JSON body. False: err says what is wrong with it. */
@@ -263,8 +266,10 @@ static bool check_body(struct http_request *r, struct error *err)
 static void answer_preflight(struct http_request *r)
 {
     struct str wanted = http_header_get(r, "access-control-request-headers");
-    http_answer_header(r, "Access-Control-Allow-Methods", S("GET, POST, PUT, DELETE, PATCH, OPTIONS, HEAD"));
-    http_answer_header(r, "Access-Control-Allow-Headers", wanted.n > 0 && wanted.n < 1024 ? wanted : S("*"));
+    http_answer_header(r, "Access-Control-Allow-Methods",
+                       S("GET, POST, PUT, DELETE, PATCH, OPTIONS, HEAD"));
+    http_answer_header(r, "Access-Control-Allow-Headers",
+                       wanted.n > 0 && wanted.n < 1024 ? wanted : S("*"));
     http_answer_header(r, "Access-Control-Max-Age", S("600"));
     http_answer_header(r, "Allow", S("GET, POST, PUT, DELETE, PATCH, OPTIONS, HEAD"));
     http_answer(r, 200, NULL, STR_NONE);
@@ -272,7 +277,8 @@ static void answer_preflight(struct http_request *r)
 
 static void answer_plain(struct http_request *r, int status)
 {
-    http_answer(r, status, "application/json", str_fmt(r->arena, "{\"code\":%d,\"msg\":\"%s\"}", status, http_reason(status)));
+    http_answer(r, status, "application/json",
+                str_fmt(r->arena, "{\"code\":%d,\"msg\":\"%s\"}", status, http_reason(status)));
 }
 
 static void answer_internal(struct http_request *r)
@@ -283,11 +289,15 @@ static void answer_internal(struct http_request *r)
     json_set(j, "msg", json_string("Internal server error"));
     json_set(j, "request_id", json_string(r->request_id));
     struct str text = json_text(r->arena, j);
-    http_answer(r, 500, "application/json", text.p ? text : S("{\"code\":\"internal_error\",\"msg\":\"Internal server error\"}"));
+    http_answer(r, 500, "application/json",
+                text.p ? text
+                       : S("{\"code\":\"internal_error\",\"msg\":\"Internal server error\"}"));
 }
 
-/* A function of its own, so that the error does not lie on the stack of a fiber that keeps a socket for hours. */
-static __attribute__((noinline)) bool body_fits(struct http_request *r, const struct http_server_opts *o)
+/* A function of its own, so that the error does not lie on the stack of a fiber that keeps a socket
+ * for hours. */
+static __attribute__((noinline)) bool body_fits(struct http_request *r,
+                                                const struct http_server_opts *o)
 {
     struct error err;
     if (check_body(r, &err))

@@ -1,5 +1,5 @@
-/* WebSockets of both roles: sending, receiving, closing. Frames to send are built here (a header and, as client, a mask);
- * received ones are parsed by wslay (ws_parse.c). */
+/* WebSockets of both roles: sending, receiving, closing. Frames to send are built here (a header
+ * and, as client, a mask); received ones are parsed by wslay (ws_parse.c). */
 #include "net/ws_private.h"
 
 #include <errno.h>
@@ -7,7 +7,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { OP_TEXT = 1, OP_BINARY = 2, OP_CLOSE = 8, OP_PING = 9, CLOSE_WAIT_MS = 1000, DRAIN_WAIT_MS = 250 };
+enum {
+    OP_TEXT = 1,
+    OP_BINARY = 2,
+    OP_CLOSE = 8,
+    OP_PING = 9,
+    CLOSE_WAIT_MS = 1000,
+    BLOCK_SIZE = 16384,
+    DRAIN_WAIT_MS = 250
+};
 
 /* All sockets are read on the loop thread, one at a time. */
 static char read_buffer[64 * 1024];
@@ -60,21 +68,30 @@ static ssize_t ws_read(struct ws *w)
     return n > 0 ? n : -1;
 }
 
-/* libcurl's twin of outq_flush: the bytes may have to go through TLS. */
+/* libcurl's twin of outq_flush: the bytes may have to go through TLS. OpenSSL insists that a write
+ * that would block is repeated with the same pointer, which the growing queue cannot promise, so
+ * blocks go out by way of a buffer that stays in place until its block is taken. */
 static bool flush_curl(struct ws *w)
 {
     struct outq *q = &w->out;
     while (q->off < q->b.n) {
+        if (!w->block && !(w->block = mem_alloc(BLOCK_SIZE)))
+            return false;
+        if (w->block_n == 0) {
+            w->block_n = q->b.n - q->off < BLOCK_SIZE ? q->b.n - q->off : BLOCK_SIZE;
+            memcpy(w->block, q->b.p + q->off, w->block_n);
+        }
         size_t n = 0;
-        CURLcode rc = curl_easy_send(w->easy, q->b.p + q->off, q->b.n - q->off, &n);
+        CURLcode rc = curl_easy_send(w->easy, w->block, w->block_n, &n);
         if (rc == CURLE_AGAIN)
-            break;
+            return true;
         if (rc != CURLE_OK)
             return false;
         q->off += n;
+        w->block_n = 0;
     }
-    if (q->off == q->b.n)
-        outq_free(q);
+    mem_free(steal(w->block));
+    outq_free(q);
     return true;
 }
 
@@ -164,9 +181,10 @@ static void on_ping(void *arg)
     task_timer_start(&w->ping, w->ping_ms, on_ping, w);
 }
 
-struct ws *ws_new(int fd, const struct ws_opts *opts, struct http_server *server, CURL *easy, CURLM *multi, struct error *err)
+struct ws *ws_new(int fd, const struct ws_opts *opts, struct http_server *server, CURL *easy,
+                  CURLM *multi, struct error *err)
 {
-    struct ws *w = new(struct ws);
+    struct ws *w = new (struct ws);
     if (!w || uv_poll_init(task_loop(), &w->poll, fd) != 0) {
         mem_free(w);
         err_set(err, ERR_NOMEM, "no memory for a WebSocket");
@@ -198,7 +216,8 @@ struct ws *ws_new(int fd, const struct ws_opts *opts, struct http_server *server
 bool ws_send_raw(struct ws *w, const char *p, size_t n)
 {
     struct iovec part = {(char *)(uintptr_t)p, n};
-    bool ok = w->easy ? buf_add(&w->out.b, p, n) && flush_curl(w) : outq_send(&w->out, w->fd, &part, 1, false);
+    bool ok = w->easy ? buf_add(&w->out.b, p, n) && flush_curl(w)
+                      : outq_send(&w->out, w->fd, &part, 1, false);
     if (!ok)
         ws_gone(w);
     else
@@ -318,7 +337,9 @@ bool ws_recv(struct ws *w, struct ws_msg *msg, struct error *err)
             return true;
         }
         if (w->broken_rules && !w->shut && !w->eof)
-            return err_set(err, ERR_PROTOCOL, w->too_big ? "the message is too big" : "the peer broke the WebSocket protocol");
+            return err_set(err, ERR_PROTOCOL,
+                           w->too_big ? "the message is too big"
+                                      : "the peer broke the WebSocket protocol");
         if (w->over || w->shut || w->eof)
             return err_set(err, ERR_CLOSED, "the WebSocket is closed");
         w->reader = task_self();
@@ -371,6 +392,7 @@ static void ws_free(struct ws *w)
     drop_in(w->current);
     buf_free(&w->message);
     outq_free(&w->out);
+    mem_free(w->block);
     if (w->server) {
         list_del(&w->node);
         w->server->sockets--;
@@ -389,7 +411,8 @@ void ws_close(struct ws *w)
 {
     if (!w)
         return;
-    /* Shielded: the peer is owed its close frame even when the fiber was cancelled; the wait is short. */
+    /* Shielded: the peer is owed its close frame even when the fiber was cancelled; the wait is
+     * short. */
     task_shield(true);
     w->shut = true;
     ws_watch(w);
@@ -397,7 +420,8 @@ void ws_close(struct ws *w)
         ws_close_frame(w, 1000, STR_NONE);
     wait_until(w, drained, DRAIN_WAIT_MS);
     if (!finished(w) && drained(w)) {
-        /* A peer that broke the rules is not listened to any more: it sees the end of the stream behind the close frame. */
+        /* A peer that broke the rules is not listened to any more: it sees the end of the stream
+         * behind the close frame. */
         if (w->over && !w->easy)
             shutdown(w->fd, SHUT_WR);
         wait_until(w, finished, CLOSE_WAIT_MS);

@@ -20,7 +20,8 @@ static bool has_token(const struct http_request *r, const char *name, const char
 
 bool http_is_upgrade(const struct http_request *r)
 {
-    return r->method == HTTP_M_GET && has_token(r, "upgrade", "websocket") && has_token(r, "connection", "upgrade");
+    return r->method == HTTP_M_GET && has_token(r, "upgrade", "websocket") &&
+           has_token(r, "connection", "upgrade");
 }
 
 bool ws_accept_key(struct str key, char out[29])
@@ -45,7 +46,8 @@ static bool key_ok(struct str key)
         return false;
     for (size_t i = 0; i < 22; i++) {
         unsigned char c = (unsigned char)key.p[i];
-        if (!((c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '+' || c == '/'))
+        if (!((c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '+' ||
+              c == '/'))
             return false;
     }
     return true;

@@ -1,6 +1,6 @@
 /* WebSocket client: libcurl makes the connection (DNS, proxies, TLS), the handshake is ours.
- * Each socket has a multi handle of its own. While it connects, curl's descriptors sit in a private epoll set, so that the
- * fiber waits for one descriptor whatever curl is doing. */
+ * Each socket has a multi handle of its own. While it connects, curl's descriptors sit in a private
+ * epoll set, so that the fiber waits for one descriptor whatever curl is doing. */
 #include "net/client_private.h"
 #include "net/ws_private.h"
 
@@ -39,7 +39,8 @@ static int on_timeout(CURLM *multi, long ms, void *arg)
     return 0;
 }
 
-/* Waits for curl's descriptors or its time-out; false only when the caller's deadline passed or it was cancelled. */
+/* Waits for curl's descriptors or its time-out; false only when the caller's deadline passed or it
+ * was cancelled. */
 static bool dial_wait(struct dial *d, struct error *err)
 {
     struct task_deadline td;
@@ -53,7 +54,8 @@ static bool dial_wait(struct dial *d, struct error *err)
     bool ok = task_fd_wait(d->epoll_fd, TASK_READ, err);
     if (d->timeout_ms > 0) {
         task_deadline_pop(&td);
-        if (!ok && err->code == ERR_TIMEOUT && time_mono_us() - start >= (int64_t)d->timeout_ms * 1000)
+        if (!ok && err->code == ERR_TIMEOUT &&
+            time_mono_us() - start >= (int64_t)d->timeout_ms * 1000)
             ok = true;
     }
     return ok;
@@ -70,7 +72,8 @@ static void dial_step(struct dial *d)
     }
     for (int i = 0; i < n; i++) {
         int mask = (events[i].events & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) |
-                   (events[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) | (events[i].events & EPOLLERR ? CURL_CSELECT_ERR : 0);
+                   (events[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+                   (events[i].events & EPOLLERR ? CURL_CSELECT_ERR : 0);
         curl_multi_socket_action(d->multi, events[i].data.fd, mask, &running);
     }
 }
@@ -93,10 +96,12 @@ static bool dial_run(struct dial *d, struct error *err)
     }
 }
 
-static bool dial_open(struct dial *d, const struct url *u, const char *http_url, bool no_proxy, struct error *err)
+static bool dial_open(struct dial *d, const struct url *u, const char *http_url, bool no_proxy,
+                      struct error *err)
 {
     struct url as_http = *u;
-    as_http.scheme = str_ieqz(u->scheme, "wss") || str_ieqz(u->scheme, "https") ? S("https") : S("http");
+    as_http.scheme =
+        str_ieqz(u->scheme, "wss") || str_ieqz(u->scheme, "https") ? S("https") : S("http");
     d->timeout_ms = 0;
     d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     d->easy = curl_easy_init();
@@ -183,20 +188,24 @@ static bool list_holds(struct str list, const char *token)
 }
 
 /* RFC 6455 §4.1: what the server must have answered. */
-static bool check_answer(struct str head, const char *accept, const char *subprotocol, struct error *err)
+static bool check_answer(struct str head, const char *accept, const char *subprotocol,
+                         struct error *err)
 {
     struct str line;
     bool upgrade = false, connection = false, key = false, protocol = !subprotocol;
     int64_t status = 0;
-    if (!str_split(&head, '\n', &line) || !str_starts(line, S("HTTP/1.1 ")) || !str_to_i64(str_sub(line, 9, 3), &status))
+    if (!str_split(&head, '\n', &line) || !str_starts(line, S("HTTP/1.1 ")) ||
+        !str_to_i64(str_sub(line, 9, 3), &status))
         return err_set(err, ERR_UPSTREAM, "WebSocket handshake: the answer is not HTTP/1.1");
     if (status != 101)
-        return err_set(err, ERR_UPSTREAM, "WebSocket handshake: the server answered %d", (int)status);
+        return err_set(err, ERR_UPSTREAM, "WebSocket handshake: the server answered %d",
+                       (int)status);
     while (str_split(&head, '\n', &line)) {
         ptrdiff_t colon = str_chr(line, ':');
         if (colon < 0)
             continue;
-        struct str name = str_sub(line, 0, (size_t)colon), value = str_trim(str_sub(line, (size_t)colon + 1, line.n));
+        struct str name = str_sub(line, 0, (size_t)colon),
+                   value = str_trim(str_sub(line, (size_t)colon + 1, line.n));
         if (str_ieqz(name, "upgrade"))
             upgrade = str_ieqz(value, "websocket");
         else if (str_ieqz(name, "connection"))
@@ -204,13 +213,16 @@ static bool check_answer(struct str head, const char *accept, const char *subpro
         else if (str_ieqz(name, "sec-websocket-accept"))
             key = str_eqz(value, accept);
         else if (str_ieqz(name, "sec-websocket-extensions"))
-            return err_set(err, ERR_UPSTREAM, "WebSocket handshake: an extension was not asked for");
+            return err_set(err, ERR_UPSTREAM,
+                           "WebSocket handshake: an extension was not asked for");
         else if (str_ieqz(name, "sec-websocket-protocol"))
             protocol = subprotocol && str_eqz(value, subprotocol);
     }
     if (!upgrade || !connection || !key || !protocol)
         return err_set(err, ERR_UPSTREAM, "WebSocket handshake: wrong %s",
-                       !key ? "Sec-WebSocket-Accept" : !protocol ? "Sec-WebSocket-Protocol" : "Upgrade or Connection");
+                       !key        ? "Sec-WebSocket-Accept"
+                       : !protocol ? "Sec-WebSocket-Protocol"
+                                   : "Upgrade or Connection");
     return true;
 }
 
@@ -229,11 +241,13 @@ struct handshake {
     const char *subprotocol;
 };
 
-static bool build_request(struct buf *b, const struct url *u, struct handshake *h, struct error *err)
+static bool build_request(struct buf *b, const struct url *u, struct handshake *h,
+                          struct error *err)
 {
     unsigned char nonce[16];
     bool v6 = str_chr(u->host, ':') >= 0;
-    if (!ws_random(nonce, sizeof(nonce)) || EVP_EncodeBlock((unsigned char *)h->key, nonce, sizeof(nonce)) != 24 ||
+    if (!ws_random(nonce, sizeof(nonce)) ||
+        EVP_EncodeBlock((unsigned char *)h->key, nonce, sizeof(nonce)) != 24 ||
         !ws_accept_key(str_c(h->key), h->accept))
         return err_set(err, ERR_INTERNAL, "no random bytes");
     buf_z(b, "GET ");
@@ -244,10 +258,14 @@ static bool build_request(struct buf *b, const struct url *u, struct handshake *
         buf_c(b, '?');
         buf_str(b, u->query);
     }
-    buf_fmt(b, " HTTP/1.1\r\nHost: %s" STR_FMT "%s", v6 ? "[" : "", STR_ARG(u->host), v6 ? "]" : "");
+    buf_fmt(b, " HTTP/1.1\r\nHost: %s" STR_FMT "%s", v6 ? "[" : "", STR_ARG(u->host),
+            v6 ? "]" : "");
     if (u->port)
         buf_fmt(b, ":%u", u->port);
-    buf_fmt(b, "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n", h->key);
+    buf_fmt(
+        b,
+        "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n",
+        h->key);
     if (h->subprotocol)
         buf_fmt(b, "Sec-WebSocket-Protocol: %s\r\n", h->subprotocol);
     for (size_t i = 0; i < h->header_count; i++) {
@@ -262,19 +280,22 @@ static bool build_request(struct buf *b, const struct url *u, struct handshake *
     return !b->failed || err_set(err, ERR_INVALID, "the headers are too long");
 }
 
-static struct ws *connect_with(struct dial *d, const struct url *u, const char *http_url, struct handshake *h,
-                               const struct ws_opts *opts, struct error *err)
+static struct ws *connect_with(struct dial *d, const struct url *u, const char *http_url,
+                               struct handshake *h, const struct ws_opts *opts, struct error *err)
 {
     auto_buf request = BUF(ANSWER_MAX), in = BUF(ANSWER_MAX);
     curl_socket_t fd = CURL_SOCKET_BAD;
     size_t head_n = 0;
-    if (!build_request(&request, u, h, err) || !dial_open(d, u, http_url, opts && opts->no_proxy, err) || !dial_run(d, err))
+    if (!build_request(&request, u, h, err) ||
+        !dial_open(d, u, http_url, opts && opts->no_proxy, err) || !dial_run(d, err))
         return NULL;
-    if (curl_easy_getinfo(d->easy, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK || fd == CURL_SOCKET_BAD) {
+    if (curl_easy_getinfo(d->easy, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK ||
+        fd == CURL_SOCKET_BAD) {
         err_set(err, ERR_UPSTREAM, "WebSocket connection failed: no socket");
         return NULL;
     }
-    if (!send_all(d->easy, fd, buf_view(&request), err) || !read_answer(d->easy, fd, &in, &head_n, err) ||
+    if (!send_all(d->easy, fd, buf_view(&request), err) ||
+        !read_answer(d->easy, fd, &in, &head_n, err) ||
         !check_answer(str_n(in.p, head_n), h->accept, h->subprotocol, err))
         return NULL;
     /* curl must not call back into this stack frame later. */
@@ -293,11 +314,12 @@ static struct ws *connect_with(struct dial *d, const struct url *u, const char *
     return w;
 }
 
-struct ws *ws_connect(const char *url, const struct http_header *headers, size_t header_count, const char *subprotocol,
-                      const struct ws_opts *opts, struct error *err)
+struct ws *ws_connect(const char *url, const struct http_header *headers, size_t header_count,
+                      const char *subprotocol, const struct ws_opts *opts, struct error *err)
 {
     struct url u;
-    struct handshake h = {.headers = headers, .header_count = header_count, .subprotocol = subprotocol};
+    struct handshake h = {
+        .headers = headers, .header_count = header_count, .subprotocol = subprotocol};
     struct dial d = {.epoll_fd = -1};
     struct task_deadline td;
     if (!url_parse(str_c(url), &u, err))

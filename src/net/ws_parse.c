@@ -1,4 +1,5 @@
-/* Received frames through wslay, with a context that lives only as long as a message is half-way. */
+/* Received frames through wslay, with a context that lives only as long as a message is half-way.
+ */
 #include "net/ws_private.h"
 
 #include <wslay/wslay.h>
@@ -18,7 +19,8 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *buf, size_t len, in
 }
 
 /* Frames that wslay sends by itself: pongs, close frames. */
-static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *data, size_t len, int flags, void *arg)
+static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *data, size_t len, int flags,
+                       void *arg)
 {
     struct ws *w = arg;
     if (!w->close_sent && !w->eof && !ws_send_raw(w, (const char *)data, len)) {
@@ -33,10 +35,15 @@ static int on_mask(wslay_event_context_ptr ctx, uint8_t *buf, size_t len, void *
     return ws_random(buf, len) ? 0 : -1;
 }
 
-static void on_start(wslay_event_context_ptr ctx, const struct wslay_event_on_frame_recv_start_arg *f, void *arg)
+static void on_start(wslay_event_context_ptr ctx,
+                     const struct wslay_event_on_frame_recv_start_arg *f, void *arg)
 {
     struct ws *w = arg;
-    w->framed += 2 + (f->payload_length > 65535 ? 8 : f->payload_length > 125 ? 2 : 0) + (w->server ? 4 : 0);
+    w->framed += 2 +
+                 (f->payload_length > 65535 ? 8
+                  : f->payload_length > 125 ? 2
+                                            : 0) +
+                 (w->server ? 4 : 0);
     w->framed += f->payload_length;
     w->in_control = wslay_is_ctrl_frame(f->opcode);
     if (w->in_control)
@@ -50,7 +57,8 @@ static void on_start(wslay_event_context_ptr ctx, const struct wslay_event_on_fr
     }
 }
 
-static void on_chunk(wslay_event_context_ptr ctx, const struct wslay_event_on_frame_recv_chunk_arg *c, void *arg)
+static void on_chunk(wslay_event_context_ptr ctx,
+                     const struct wslay_event_on_frame_recv_chunk_arg *c, void *arg)
 {
     struct ws *w = arg;
     if (w->in_control || w->too_big || w->shut)
@@ -63,7 +71,7 @@ static void on_chunk(wslay_event_context_ptr ctx, const struct wslay_event_on_fr
 
 static void take_message(struct ws *w)
 {
-    struct ws_in *in = w->shut ? NULL : new(struct ws_in);
+    struct ws_in *in = w->shut ? NULL : new (struct ws_in);
     if (!in) {
         w->no_memory = w->no_memory || !w->shut;
         buf_free(&w->message);
@@ -78,7 +86,8 @@ static void take_message(struct ws *w)
     w->in_message = false;
 }
 
-static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *m, void *arg)
+static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *m,
+                       void *arg)
 {
     struct ws *w = arg;
     if (m->opcode == WSLAY_CONNECTION_CLOSE)
@@ -127,7 +136,8 @@ static void conclude(struct ws *w, int rc)
     } else if (w->no_memory || rc == WSLAY_ERR_NOMEM) {
         ws_close_frame(w, WSLAY_CODE_INTERNAL_SERVER_ERROR, STR_NONE);
     } else if (rc != 0) {
-        /* Of its callbacks only the sending one can fail, and then the connection is gone already. */
+        /* Of its callbacks only the sending one can fail, and then the connection is gone already.
+         */
         ws_close_frame(w, WSLAY_CODE_PROTOCOL_ERROR, STR_NONE);
     } else if (wslay_event_get_read_enabled(w->wslay)) {
         return;

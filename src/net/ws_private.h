@@ -25,8 +25,9 @@ struct ws {
     CURL *easy;                 /* client: owns fd, and TLS if there is any */
     CURLM *multi;
 
-    /* Receiving. The wslay context (about 5 KiB) exists only between the first byte of a message and its last: `fed` counts
-     * the bytes given to it, `framed` the bytes of the frames it has announced, so equal means no frame is half-way. */
+    /* Receiving. The wslay context (about 5 KiB) exists only between the first byte of a message
+     * and its last: `fed` counts the bytes given to it, `framed` the bytes of the frames it has
+     * announced, so equal means no frame is half-way. */
     struct wslay_event_context *wslay;
     const char *feed;
     size_t feed_n;
@@ -38,6 +39,8 @@ struct ws {
     struct task *reader, *closer;
 
     struct outq out;
+    char *block; /* client: the part of out that is being written */
+    size_t block_n;
     void (*drain)(void *arg);
     void *drain_arg;
     struct task_timer ping;
@@ -45,18 +48,20 @@ struct ws {
     size_t message_max, queue_max;
     int ping_ms;
     uint8_t watched;
-    uint8_t type;        /* opcode of the message that is coming */
+    uint8_t type; /* opcode of the message that is coming */
     bool in_control, in_message;
     bool too_big, no_memory;
-    bool over;           /* nothing more is parsed: close frame or protocol error */
-    bool broken_rules;   /* by the peer: ws_recv says ERR_PROTOCOL */
+    bool over;         /* nothing more is parsed: close frame or protocol error */
+    bool broken_rules; /* by the peer: ws_recv says ERR_PROTOCOL */
     bool close_sent, close_received;
-    bool shut;           /* ws_shutdown was called */
-    bool eof;            /* the connection is gone */
+    bool shut; /* ws_shutdown was called */
+    bool eof;  /* the connection is gone */
 };
 
-/* Around a connected non-blocking socket, which it owns from now on (client: with easy and multi). NULL: nothing was taken. */
-struct ws *ws_new(int fd, const struct ws_opts *opts, struct http_server *server, CURL *easy, CURLM *multi, struct error *err);
+/* Around a connected non-blocking socket, which it owns from now on (client: with easy and multi).
+ * NULL: nothing was taken. */
+struct ws *ws_new(int fd, const struct ws_opts *opts, struct http_server *server, CURL *easy,
+                  CURLM *multi, struct error *err);
 /* Bytes that came with the handshake. */
 void ws_feed(struct ws *w, const char *p, size_t n);
 /* Puts raw bytes in front of the first frame (the 101 answer). */

@@ -1,7 +1,8 @@
-/* Compares the HTTP server with a bare epoll responder that knows nothing of HTTP: both answer the same bytes to wrk
- * (https://github.com/wg/wrk), each in a process of its own, in turns. Prints requests per second and, because machines are
- * seldom idle, requests per second of processor time; the ratio of the latter is the one that is judged.
- * Usage: bench_http [seconds] [connections] [rounds]; "bench_http serve PORT" only serves. */
+/* Compares the HTTP server with a bare epoll responder that knows nothing of HTTP: both answer the
+ * same bytes to wrk (https://github.com/wg/wrk), each in a process of its own, in turns. Prints
+ * requests per second and, because machines are seldom idle, requests per second of processor time;
+ * the ratio of the latter is the one that is judged. Usage: bench_http [seconds] [connections]
+ * [rounds]; "bench_http serve PORT" only serves. */
 #include "net/net.h"
 
 #include <arpa/inet.h>
@@ -19,11 +20,13 @@ static const char body[] = "{\"code\":0,\"msg\":\"ok\",\"resources\":{}}";
 
 static int listen_on(uint16_t *port)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(*port)};
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(*port)};
     socklen_t n = sizeof(a);
     int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (bind(fd, (struct sockaddr *)&a, n) != 0 || listen(fd, 4096) != 0 || getsockname(fd, (struct sockaddr *)&a, &n) != 0)
+    if (bind(fd, (struct sockaddr *)&a, n) != 0 || listen(fd, 4096) != 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &n) != 0)
         exit(1);
     *port = ntohs(a.sin_port);
     return fd;
@@ -35,10 +38,11 @@ static void raw_serve(int listener)
     static char in[65536];
     char answer[512];
     int ep = epoll_create1(0);
-    int m = snprintf(answer, sizeof(answer),
-                     "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: application/json\r\n"
-                     "Content-Length: %zu\r\nX-Request-Id: 00000000-0000-4000-8000-000000000000\r\n\r\n%s",
-                     sizeof(body) - 1, body);
+    int m = snprintf(
+        answer, sizeof(answer),
+        "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: application/json\r\n"
+        "Content-Length: %zu\r\nX-Request-Id: 00000000-0000-4000-8000-000000000000\r\n\r\n%s",
+        sizeof(body) - 1, body);
     struct epoll_event ev = {.events = EPOLLIN, .data.fd = listener}, events[256];
     epoll_ctl(ep, EPOLL_CTL_ADD, listener, &ev);
     for (;;) {
@@ -49,7 +53,8 @@ static void raw_serve(int listener)
                 ev.data.fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
                 if (ev.data.fd >= 0)
                     epoll_ctl(ep, EPOLL_CTL_ADD, ev.data.fd, &ev);
-            } else if (recv(fd, in, sizeof(in), 0) <= 0 || send(fd, answer, (size_t)m, MSG_NOSIGNAL) < 0) {
+            } else if (recv(fd, in, sizeof(in), 0) <= 0 ||
+                       send(fd, answer, (size_t)m, MSG_NOSIGNAL) < 0) {
                 close(fd);
             }
         }
@@ -63,11 +68,13 @@ static void health(struct http_request *r)
 
 static int parley_serve(void *arg)
 {
-    static const struct http_route routes[] = {{HTTP_M_GET, "/healthz", .handler = health}, {.pattern = NULL}};
+    static const struct http_route routes[] = {{HTTP_M_GET, "/healthz", .handler = health},
+                                               {.pattern = NULL}};
     static const struct http_route *const tables[] = {routes, NULL};
     const int *port_fd = arg;
     struct error err;
-    struct http_server_opts o = {.host = "127.0.0.1", .port = (uint16_t)port_fd[0], .tables = tables};
+    struct http_server_opts o = {
+        .host = "127.0.0.1", .port = (uint16_t)port_fd[0], .tables = tables};
     struct http_server *s = http_server_new(&o, &err);
     if (!s) {
         fprintf(stderr, "%s\n", err.msg);
@@ -179,10 +186,10 @@ int main(int argc, char **argv)
     for (int k = 0; k < 2; k++) {
         kill(pids[k], SIGTERM);
         waitpid(pids[k], NULL, 0);
-        printf("%s best %.0f requests/s, %.0f requests per processor second\n", k ? "parley" : "raw   ", best[k],
-               requests[k] / cpu[k]);
+        printf("%s best %.0f requests/s, %.0f requests per processor second\n",
+               k ? "parley" : "raw   ", best[k], requests[k] / cpu[k]);
     }
-    printf("ratio per processor second %.2f, of best rounds %.2f\n", requests[1] / cpu[1] / (requests[0] / cpu[0]),
-           best[1] / best[0]);
+    printf("ratio per processor second %.2f, of best rounds %.2f\n",
+           requests[1] / cpu[1] / (requests[0] / cpu[0]), best[1] / best[0]);
     return 0;
 }

@@ -1,6 +1,7 @@
-/* Memory of idle WebSockets: opens many to a server in a process of its own, sends one message over each, waits until the
- * stacks' unused pages are given back, and prints the growth of the server's anonymous memory for each socket, with the
- * fiber that waits on it. Usage: bench_ws_idle [sockets] */
+/* Memory of idle WebSockets: opens many to a server in a process of its own, sends one message over
+ * each, waits until the stacks' unused pages are given back, and prints the growth of the server's
+ * anonymous memory for each socket, with the fiber that waits on it. Usage: bench_ws_idle [sockets]
+ */
 #include "net/net.h"
 
 #include <arpa/inet.h>
@@ -28,7 +29,8 @@ static void h_echo(struct http_request *r)
 
 static int serve(void *arg)
 {
-    static const struct http_route routes[] = {{HTTP_M_GET, "/ws", .handler = h_echo}, {.pattern = NULL}};
+    static const struct http_route routes[] = {{HTTP_M_GET, "/ws", .handler = h_echo},
+                                               {.pattern = NULL}};
     static const struct http_route *const tables[] = {routes, NULL};
     struct error err;
     struct http_server_opts o = {.host = "127.0.0.1", .tables = tables, .connections_max = 100000};
@@ -36,7 +38,8 @@ static int serve(void *arg)
     if (!s)
         return 1;
     uint16_t port = http_server_port(s);
-    if (write(*(int *)arg, &port, sizeof(port)) != sizeof(port) || !task_signal_wait(1u << SIGTERM, &err))
+    if (write(*(int *)arg, &port, sizeof(port)) != sizeof(port) ||
+        !task_signal_wait(1u << SIGTERM, &err))
         return 1;
     http_server_stop(s, 2000);
     return 0;
@@ -58,16 +61,19 @@ static long anonymous_kib(pid_t pid)
 
 static int open_socket(uint16_t port)
 {
-    static const char hello[] = "GET /ws HTTP/1.1\r\nHost: localhost\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n"
-                                "Origin: http://localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                                "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    static const char hello[] =
+        "GET /ws HTTP/1.1\r\nHost: localhost\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n"
+        "Origin: http://localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     static const char frame[] = "\x81\x85\0\0\0\0hello";
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
     char in[1024];
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0 ||
-        write(fd, hello, sizeof(hello) - 1) != (ssize_t)sizeof(hello) - 1 || read(fd, in, sizeof(in)) < 12 ||
-        memcmp(in, "HTTP/1.1 101", 12) != 0 || write(fd, frame, sizeof(frame) - 1) != (ssize_t)sizeof(frame) - 1 ||
+        write(fd, hello, sizeof(hello) - 1) != (ssize_t)sizeof(hello) - 1 ||
+        read(fd, in, sizeof(in)) < 12 || memcmp(in, "HTTP/1.1 101", 12) != 0 ||
+        write(fd, frame, sizeof(frame) - 1) != (ssize_t)sizeof(frame) - 1 ||
         read(fd, in, sizeof(in)) != 7)
         return -1;
     return fd;

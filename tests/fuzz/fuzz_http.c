@@ -1,5 +1,6 @@
-/* The HTTP server on one connection: the first byte says into how many pieces the rest is cut. The server must answer or
- * close, release everything, and see the same requests however the bytes are cut. */
+/* The HTTP server on one connection: the first byte says into how many pieces the rest is cut. The
+ * server must answer or close, release everything, and see the same requests however the bytes are
+ * cut. */
 #include "net/conn.h"
 
 #include <stdlib.h>
@@ -42,8 +43,12 @@ static int run(void *arg)
     static const struct http_route *const tables[] = {routes, NULL};
     static char drop[65536];
     const struct input *in = arg;
-    struct http_server_opts o = {
-        .host = "127.0.0.1", .tables = tables, .fallback = fallback, .body_max = 4096, .header_max = 1024, .cors = true};
+    struct http_server_opts o = {.host = "127.0.0.1",
+                                 .tables = tables,
+                                 .fallback = fallback,
+                                 .body_max = 4096,
+                                 .header_max = 1024,
+                                 .cors = true};
     struct error err;
     int pair[2];
     struct http_server *s = http_server_new(&o, &err);

@@ -1,4 +1,5 @@
-/* Multipart bodies: the first line is the content type, the rest the body. All parts must lie inside the body. */
+/* Multipart bodies: the first line is the content type, the rest the body. All parts must lie
+ * inside the body. */
 #include "net/net.h"
 
 #include <stdlib.h>

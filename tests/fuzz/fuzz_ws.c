@@ -1,5 +1,6 @@
-/* Frames of a WebSocket peer; the first byte says which role reads them and how they are cut. The messages must be the same
- * however the bytes are cut, text must be valid UTF-8, and everything must be released. */
+/* Frames of a WebSocket peer; the first byte says which role reads them and how they are cut. The
+ * messages must be the same however the bytes are cut, text must be valid UTF-8, and everything
+ * must be released. */
 #include "net/ws_private.h"
 
 #include <stdlib.h>
@@ -30,7 +31,8 @@ static int run(void *arg)
     if (!w)
         abort();
     for (size_t off = 0; off < in->size && !w->over; off += in->step)
-        ws_feed(w, (const char *)in->data + off, in->size - off < in->step ? in->size - off : in->step);
+        ws_feed(w, (const char *)in->data + off,
+                in->size - off < in->step ? in->size - off : in->step);
     if (w->message.n > o.message_max)
         abort();
     close(pair[1]);

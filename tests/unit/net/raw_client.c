@@ -13,10 +13,12 @@
 
 struct raw raw_open(uint16_t port)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
     struct error err;
     int one = 1;
-    struct raw c = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), .in = BUF(64 << 20)};
+    struct raw c = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
+                    .in = BUF(64 << 20)};
     assert_true(c.fd >= 0);
     setsockopt(c.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (connect(c.fd, (struct sockaddr *)&a, sizeof(a)) != 0) {

@@ -1,4 +1,5 @@
-/* A bare HTTP client for tests of the server: bytes out, answers in, from a fiber of the same loop. Failures fail the test. */
+/* A bare HTTP client for tests of the server: bytes out, answers in, from a fiber of the same loop.
+ * Failures fail the test. */
 #ifndef PARLEY_TEST_RAW_CLIENT_H
 #define PARLEY_TEST_RAW_CLIENT_H
 

@@ -16,7 +16,8 @@ static void test_head_scan(void **state)
             if (from < 27)
                 assert_int_equal(head_scan(text, n, from), n >= 27 ? 27 : 0);
     }
-    static const char *const bad[] = {"GET / HTTP/1.1\n", "GET\rX", "GET /\x7f", "GET /\x02", "GET / HTTP/1.1\r\nA: b\r\n\tc"};
+    static const char *const bad[] = {"GET / HTTP/1.1\n", "GET\rX", "GET /\x7f", "GET /\x02",
+                                      "GET / HTTP/1.1\r\nA: b\r\n\tc"};
     for (size_t i = 0; i < array_len(bad); i++)
         assert_int_equal(head_scan(bad[i], strlen(bad[i]), 0), -1);
 }
@@ -26,8 +27,13 @@ static void test_head_target(void **state)
     static const struct {
         const char *target, *path, *query;
     } good[] = {
-        {"/", "/", ""}, {"/a?b", "/a", "b"}, {"/a?b?c#d", "/a", "b?c"}, {"http://h", "/", ""}, {"HTTPS://h:1/p?q", "/p", "q"},
-        {"*", "*", ""}, {"//x", "//x", ""},
+        {"/", "/", ""},
+        {"/a?b", "/a", "b"},
+        {"/a?b?c#d", "/a", "b?c"},
+        {"http://h", "/", ""},
+        {"HTTPS://h:1/p?q", "/p", "q"},
+        {"*", "*", ""},
+        {"//x", "//x", ""},
     };
     struct str path, query;
     for (size_t i = 0; i < array_len(good); i++) {
@@ -35,13 +41,15 @@ static void test_head_target(void **state)
         assert_true(str_eqz(path, good[i].path));
         assert_true(str_eqz(query, good[i].query));
     }
-    static const char *const bad[] = {"", "a", "http:///x", "host:80", "?x", "ftp://h/", "http://h?x"};
+    static const char *const bad[] = {"",   "a",        "http:///x", "host:80",
+                                      "?x", "ftp://h/", "http://h?x"};
     for (size_t i = 0; i < array_len(bad); i++)
         assert_false(head_target(str_c(bad[i]), &path, &query));
 }
 
 /* Whole, and cut into two at each byte, and byte by byte. */
-static enum chunked_result decode(struct str in, size_t cut, size_t max, struct buf *out, size_t *taken)
+static enum chunked_result decode(struct str in, size_t cut, size_t max, struct buf *out,
+                                  size_t *taken)
 {
     struct chunked ck = {0};
     size_t used = 0;
@@ -110,9 +118,7 @@ static void test_chunked(void **state)
     buf_free(&out);
 }
 
-static void handler(struct http_request *r)
-{
-}
+static void handler(struct http_request *r) {}
 
 static const struct http_route routes[] = {
     {HTTP_M_GET, "/", .handler = handler, .summary = "root"},
@@ -163,8 +169,10 @@ static void test_routes(void **state)
         {HTTP_M_DELETE, "/files/one", "one"},
         {HTTP_M_GET, "/files/", NULL},
         {HTTP_M_GET, "/files//x", "rest", "/x"},
-        {HTTP_M_GET, "/files/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5", "rest"},
-        {HTTP_M_GET, "/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5", NULL},
+        {HTTP_M_GET, "/files/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5",
+         "rest"},
+        {HTTP_M_GET, "/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5",
+         NULL},
         {HTTP_M_GET, "/slash/", "slash"},
         {HTTP_M_GET, "/slash", NULL},
         {HTTP_M_GET, "//b/c", NULL},
@@ -176,7 +184,8 @@ static void test_routes(void **state)
     assert_non_null(rt);
     for (size_t i = 0; i < array_len(cases); i++) {
         auto_arena a = arena_new(1 << 20);
-        struct http_request r = {.method = cases[i].method, .raw_path = str_c(cases[i].path), .arena = a};
+        struct http_request r = {
+            .method = cases[i].method, .raw_path = str_c(cases[i].path), .arena = a};
         assert_true(router_match(rt, &r));
         const char *got = r.route ? r.route->summary : NULL;
         if ((got == NULL) != (cases[i].summary == NULL) || (got && strcmp(got, cases[i].summary)))
@@ -195,12 +204,14 @@ static void test_routes(void **state)
 
 static void test_bad_routes(void **state)
 {
-    static const char *const bad[] = {"no/slash", "/{x", "/a{x}", "/{}", "/{:int}", "/{x:float}", "/{r:path}/more",
-                                      "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}"};
+    static const char *const bad[] = {
+        "no/slash", "/{x",        "/a{x}",          "/{}",
+        "/{:int}",  "/{x:float}", "/{r:path}/more", "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}"};
     struct error err;
     long blocks = mem_live();
     for (size_t i = 0; i < array_len(bad); i++) {
-        struct http_route one[] = {{HTTP_M_GET, "/ok/{x}", .handler = handler}, {HTTP_M_GET, bad[i], .handler = handler},
+        struct http_route one[] = {{HTTP_M_GET, "/ok/{x}", .handler = handler},
+                                   {HTTP_M_GET, bad[i], .handler = handler},
                                    {.pattern = NULL}};
         const struct http_route *const tables[] = {one, NULL};
         if (router_new(tables, &err))
@@ -237,7 +248,8 @@ static void test_fields(void **state)
     } cases[] = {
         {"{\"name\":\"a\"}", NULL},
         {"{\"name\":\"äöüß\",\"mode\":null,\"count\":100,\"ratio\":0.5,\"flag\":false,\"list\":[1,2],\"map\":{},\"both\":[],"
-         "\"any\":null,\"extra\":1,\"least\":900}", NULL},
+         "\"any\":null,\"extra\":1,\"least\":900}",
+         NULL},
         {"[]", "the body must be a JSON object"},
         {"{}", "name is required"},
         {"{\"name\":null}", "name must be a string, not null"},
@@ -273,7 +285,8 @@ static void test_fields(void **state)
     assert_string_equal(err.msg, "unknown field extra");
 }
 
-static bool parse(struct arena *a, const char *type, const char *body, struct http_part **parts, size_t *n)
+static bool parse(struct arena *a, const char *type, const char *body, struct http_part **parts,
+                  size_t *n)
 {
     struct error err = {0};
     bool ok = multipart_parse(a, str_c(type), str_c(body), parts, n, &err);
@@ -287,12 +300,13 @@ static void test_multipart(void **state)
     auto_arena a = arena_new(1 << 20);
     struct http_part *p;
     size_t n;
-    assert_true(parse(a, "multipart/form-data; boundary=\"b d\"",
-                      "preamble\r\n--b d\r\nContent-Disposition: form-data; name=\"text\"\r\n\r\nva\r\n--b dx\r\nlue\r\n"
-                      "--b d \r\nContent-Type: image/png\r\ncontent-disposition: FORM-DATA; filename=\"a \\\"b\\\" c%22.png\"; "
-                      "name=file\r\n\r\n\r\n--b d\r\nContent-Disposition: form-data; name=u; filename=\"x\"; "
-                      "filename*=UTF-8''na%C3%AFve.txt\r\n\r\n\r\n\r\n--b d--\r\nepilogue",
-                      &p, &n));
+    assert_true(parse(
+        a, "multipart/form-data; boundary=\"b d\"",
+        "preamble\r\n--b d\r\nContent-Disposition: form-data; name=\"text\"\r\n\r\nva\r\n--b dx\r\nlue\r\n"
+        "--b d \r\nContent-Type: image/png\r\ncontent-disposition: FORM-DATA; filename=\"a \\\"b\\\" c%22.png\"; "
+        "name=file\r\n\r\n\r\n--b d\r\nContent-Disposition: form-data; name=u; filename=\"x\"; "
+        "filename*=UTF-8''na%C3%AFve.txt\r\n\r\n\r\n\r\n--b d--\r\nepilogue",
+        &p, &n));
     assert_int_equal(n, 3);
     assert_true(str_eqz(p[0].name, "text"));
     assert_true(str_eqz(p[0].data, "va\r\n--b dx\r\nlue"));
@@ -305,15 +319,23 @@ static void test_multipart(void **state)
     assert_true(str_eqz(p[2].data, "\r\n"));
     assert_true(parse(a, "Multipart/Form-Data;charset=utf-8;boundary=x", "--x--", &p, &n));
     assert_int_equal(n, 0);
-    assert_true(parse(a, "multipart/form-data; boundary=x",
-                      "--x\r\nContent-Disposition: form-data; name=a; filename=\"C:\\dir\\f.txt\"\r\n\r\n1\r\n--x--", &p, &n));
+    assert_true(parse(
+        a, "multipart/form-data; boundary=x",
+        "--x\r\nContent-Disposition: form-data; name=a; filename=\"C:\\dir\\f.txt\"\r\n\r\n1\r\n--x--",
+        &p, &n));
     assert_true(str_eqz(p[0].filename, "C:\\dir\\f.txt"));
     assert_true(str_eqz(p[0].data, "1"));
     static const char *const bad[] = {
-        "", "--x", "--x\r\n", "--y--", "--x\r\nContent-Disposition: form-data; name=a\r\n\r\nno end",
+        "",
+        "--x",
+        "--x\r\n",
+        "--y--",
+        "--x\r\nContent-Disposition: form-data; name=a\r\n\r\nno end",
         "--x\r\nContent-Disposition: form-data; name=a\r\n\r\nno end\r\n--x",
-        "--x\r\n\r\nno name\r\n--x--", "--x\r\nContent-Disposition: attachment; name=a\r\n\r\n\r\n--x--",
-        "--x\r\nno colon\r\n\r\n\r\n--x--", "--x\r\nContent-Disposition: form-data; name=\"open\r\n\r\n\r\n--x--",
+        "--x\r\n\r\nno name\r\n--x--",
+        "--x\r\nContent-Disposition: attachment; name=a\r\n\r\n\r\n--x--",
+        "--x\r\nno colon\r\n\r\n\r\n--x--",
+        "--x\r\nContent-Disposition: form-data; name=\"open\r\n\r\n\r\n--x--",
     };
     for (size_t i = 0; i < array_len(bad); i++)
         if (parse(a, "multipart/form-data; boundary=x", bad[i], &p, &n))
@@ -321,13 +343,16 @@ static void test_multipart(void **state)
     assert_false(parse(a, "multipart/form-data", "--x--", &p, &n));
     assert_false(parse(a, "multipart/mixed; boundary=x", "--x--", &p, &n));
     assert_false(parse(a, "multipart/form-data; boundary=", "--x--", &p, &n));
-    assert_false(parse(a, "multipart/form-data; boundary="
-                          "12345678901234567890123456789012345678901234567890123456789012345678901", "--x--", &p, &n));
+    assert_false(parse(a,
+                       "multipart/form-data; boundary="
+                       "12345678901234567890123456789012345678901234567890123456789012345678901",
+                       "--x--", &p, &n));
     auto_buf many = BUF(1 << 20);
     for (int i = 0; i < 65; i++) {
         buf_z(&many, "--x\r\nContent-Disposition: form-data; name=a\r\n\r\nv\r\n");
         if (i == 63)
-            assert_true(parse(a, "multipart/form-data; boundary=x", z_fmt(a, "%s--x--", buf_cstr(&many)), &p, &n));
+            assert_true(parse(a, "multipart/form-data; boundary=x",
+                              z_fmt(a, "%s--x--", buf_cstr(&many)), &p, &n));
     }
     assert_int_equal(n, 64);
     buf_z(&many, "--x--");
@@ -338,8 +363,9 @@ int main(void)
 {
     base_init();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_head_scan), cmocka_unit_test(test_head_target), cmocka_unit_test(test_chunked),
-        cmocka_unit_test(test_routes),    cmocka_unit_test(test_bad_routes),  cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_head_scan),  cmocka_unit_test(test_head_target),
+        cmocka_unit_test(test_chunked),    cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_bad_routes), cmocka_unit_test(test_fields),
         cmocka_unit_test(test_multipart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,12 +46,12 @@ static void h_lenient(struct http_request *r)
 
 static void h_param(struct http_request *r)
 {
-    http_answer(r, 200, "text/plain", str_fmt(r->arena, STR_FMT "|" STR_FMT, STR_ARG(http_param(r, 0)), STR_ARG(http_param(r, 1))));
+    http_answer(r, 200, "text/plain",
+                str_fmt(r->arena, STR_FMT "|" STR_FMT, STR_ARG(http_param(r, 0)),
+                        STR_ARG(http_param(r, 1))));
 }
 
-static void h_nothing(struct http_request *r)
-{
-}
+static void h_nothing(struct http_request *r) {}
 
 static void h_twice(struct http_request *r)
 {
@@ -79,8 +79,9 @@ static void h_wait(struct http_request *r)
 static void h_stream(struct http_request *r)
 {
     struct error err;
-    if (http_stream_start(r, 200, "text/event-stream", &err) && http_stream_write(r, S("one,"), &err) &&
-        task_sleep_ms(5, &err) && http_stream_write(r, S("two,"), &err) && http_stream_write(r, S(""), &err) &&
+    if (http_stream_start(r, 200, "text/event-stream", &err) &&
+        http_stream_write(r, S("one,"), &err) && task_sleep_ms(5, &err) &&
+        http_stream_write(r, S("two,"), &err) && http_stream_write(r, S(""), &err) &&
         http_stream_write(r, S("three"), &err))
         http_stream_end(r);
 }
@@ -235,8 +236,11 @@ static void serve(struct test t)
     assert_int_equal(raw_fd_count(), fds);
     assert_int_equal(mem_live(), blocks);
 }
-#define SERVE(fn, ...) \
-    static void test_##fn(void **state) { serve((struct test){fn, {__VA_ARGS__}}); }
+#define SERVE(fn, ...)                           \
+    static void test_##fn(void **state)          \
+    {                                            \
+        serve((struct test){fn, {__VA_ARGS__}}); \
+    }
 
 static void expect(struct raw *c, int status, const char *body)
 {
@@ -383,7 +387,8 @@ static void head_and_options(void)
     a = raw_answer(&c, true);
     assert_int_equal(a.status, 200);
     raw_answer_free(&a);
-    raw_put(&c, "OPTIONS /secret HTTP/1.1\r\n" H "Access-Control-Request-Headers: x-a, x-b\r\n\r\n");
+    raw_put(&c,
+            "OPTIONS /secret HTTP/1.1\r\n" H "Access-Control-Request-Headers: x-a, x-b\r\n\r\n");
     a = raw_answer(&c, false);
     assert_int_equal(a.status, 200);
     assert_true(str_eqz(raw_header(&a, "access-control-allow-headers"), "x-a, x-b"));
@@ -398,8 +403,10 @@ SERVE(head_and_options)
 static void pipelining(void)
 {
     struct raw c = raw_open(port);
-    raw_put(&c, "GET /slow HTTP/1.1\r\n" H "\r\nPOST /echo HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nabc"
-                "GET /hello HTTP/1.1\r\n" H "\r\nPOST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n2\r\nxy\r\n0\r\n\r\n"
+    raw_put(&c, "GET /slow HTTP/1.1\r\n" H "\r\nPOST /echo HTTP/1.1\r\n" H
+                "Content-Length: 3\r\n\r\nabc"
+                "GET /hello HTTP/1.1\r\n" H "\r\nPOST /echo HTTP/1.1\r\n" H
+                "Transfer-Encoding: chunked\r\n\r\n2\r\nxy\r\n0\r\n\r\n"
                 "GET /hello HT");
     expect(&c, 200, "slow");
     expect(&c, 200, "abc");
@@ -428,7 +435,8 @@ SERVE(pipelining)
 
 static void split_everywhere(void)
 {
-    static const char request[] = "POST /echo?q=1 HTTP/1.1\r\n" H "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
+    static const char request[] = "POST /echo?q=1 HTTP/1.1\r\n" H
+                                  "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
                                   "5;ext=1\r\nhello\r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n";
     for (size_t cut = 1; cut < sizeof(request) - 1; cut++) {
         struct raw c = raw_open(port);
@@ -475,7 +483,8 @@ static void bodies(void)
     assert_int_equal(a.body.n, max);
     raw_answer_free(&a);
     mem_free(big);
-    raw_put(&c, "POST /small HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n6\r\n");
+    raw_put(&c,
+            "POST /small HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n6\r\n");
     a = raw_answer(&c, false);
     assert_int_equal(a.status, 400);
     assert_true(str_eqz(raw_header(&a, "connection"), "close"));
@@ -498,7 +507,8 @@ static void too_large(void)
     expect(&c, 400, "{\"code\":400,\"msg\":\"too large\"}");
     assert_true(raw_at_end(&c));
     raw_close(&c);
-    once("POST /echo HTTP/1.1\r\n" H "Expect: 100-continue\r\nContent-Length: 99999999999\r\n\r\n", 400, NULL);
+    once("POST /echo HTTP/1.1\r\n" H "Expect: 100-continue\r\nContent-Length: 99999999999\r\n\r\n",
+         400, NULL);
 }
 SERVE(too_large)
 
@@ -508,27 +518,31 @@ static void refused(void)
         const char *request;
         int status;
     } cases[] = {
-        {"GET /hello HTTP/1.1\r\n\r\n", 400},                                                  /* no Host */
-        {"GET /hello HTTP/1.1\r\n" H H "\r\n", 400},                                           /* two */
+        {"GET /hello HTTP/1.1\r\n\r\n", 400},        /* no Host */
+        {"GET /hello HTTP/1.1\r\n" H H "\r\n", 400}, /* two */
         {"GET /hello HTTP/2.0\r\n" H "\r\n", 400},
-        {"GET /hello HTTP/1.1\n" H "\r\n\r\n", 400},                                           /* bare LF */
+        {"GET /hello HTTP/1.1\n" H "\r\n\r\n", 400}, /* bare LF */
         {"GET /hello HTTP/1.1\r\nHost: x\n\r\n", 400},
-        {"GET /hello HTTP/1.1\r\nHost: x\rY: z\r\n\r\n", 400},                                 /* bare CR */
-        {"GET /hello HTTP/1.1\r\n" H "A: b\r\n c\r\n\r\n", 400},                               /* folded */
-        {"GET /hello HTTP/1.1\r\n" H "A : b\r\n\r\n", 400},                                    /* space before colon */
+        {"GET /hello HTTP/1.1\r\nHost: x\rY: z\r\n\r\n", 400},   /* bare CR */
+        {"GET /hello HTTP/1.1\r\n" H "A: b\r\n c\r\n\r\n", 400}, /* folded */
+        {"GET /hello HTTP/1.1\r\n" H "A : b\r\n\r\n", 400},      /* space before colon */
         {"GET /hello HTTP/1.1\r\n" H "A B: c\r\n\r\n", 400},
         {"GET /hello HTTP/1.1\r\n" H "A\x01: b\r\n\r\n", 400},
         {"GET /a%00b HTTP/1.1\r\n" H "\r\n", 400},
         {"GET /a%0ab HTTP/1.1\r\n" H "\r\n", 400},
-        {"GET /a%ffb HTTP/1.1\r\n" H "\r\n", 400},                                             /* not UTF-8 */
+        {"GET /a%ffb HTTP/1.1\r\n" H "\r\n", 400}, /* not UTF-8 */
         {"GET hello HTTP/1.1\r\n" H "\r\n", 400},
         {"GET * HTTP/1.1\r\n" H "\r\n", 400},
         {"CONNECT x:80 HTTP/1.1\r\n" H "\r\n", 400},
         {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
-        {"\x16\x03\x01", 400},                                                                 /* TLS */
+        {"\x16\x03\x01", 400}, /* TLS */
         {"GET /hello HTTP/1.1\r\n" H "Expect: magic\r\n\r\n", 417},
-        {"POST /echo HTTP/1.1\r\n" H "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-        {"POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n", 400},
+        {"POST /echo HTTP/1.1\r\n" H
+         "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+         400},
+        {"POST /echo HTTP/1.1\r\n" H
+         "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
+         400},
         {"POST /echo HTTP/1.1\r\n" H "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", 400},
         {"POST /echo HTTP/1.1\r\n" H "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabc", 400},
         {"POST /echo HTTP/1.1\r\n" H "Content-Length: -3\r\n\r\nabc", 400},
@@ -537,7 +551,9 @@ static void refused(void)
         {"POST /echo HTTP/1.1\r\n" H "Content-Length: 0x3\r\n\r\nabc", 400},
         {"POST /echo HTTP/1.1\r\n" H "Content-Length: 99999999999999999999999\r\n\r\nabc", 400},
         {"POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400},
-        {"POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+        {"POST /echo HTTP/1.1\r\n" H
+         "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+         400},
         {"POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 400},
         {"POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: identity\r\n\r\n", 400},
         {"POST /echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
@@ -546,8 +562,10 @@ static void refused(void)
         {"POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n+1\r\na\r\n", 400},
         {"POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n1\na\r\n", 400},
         {"POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", 400},
-        {"POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n0\r\nbad\x01: x\r\n\r\n", 400},
-        {"POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n", 400},
+        {"POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n0\r\nbad\x01: x\r\n\r\n",
+         400},
+        {"POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
+         400},
     };
     for (size_t i = 0; i < array_len(cases); i++) {
         struct raw c = raw_open(port);
@@ -594,14 +612,19 @@ SERVE(header_limits)
 
 static void json_bodies(void)
 {
-#define POST_JSON(path, type, text) "POST " path " HTTP/1.1\r\n" H "Content-Type: " type "\r\nContent-Length: " text
-    once(POST_JSON("/json", "application/json; charset=utf-8", "14\r\n\r\n{\"name\":\"abc\"}"), 200, "{\"name\":\"abc\"}");
-    once(POST_JSON("/json", "application/json", "17\r\n\r\n{\"name\":\"abcdef\"}"), 400, "name must be at most 5 characters");
+#define POST_JSON(path, type, text) \
+    "POST " path " HTTP/1.1\r\n" H "Content-Type: " type "\r\nContent-Length: " text
+    once(POST_JSON("/json", "application/json; charset=utf-8", "14\r\n\r\n{\"name\":\"abc\"}"), 200,
+         "{\"name\":\"abc\"}");
+    once(POST_JSON("/json", "application/json", "17\r\n\r\n{\"name\":\"abcdef\"}"), 400,
+         "name must be at most 5 characters");
     once(POST_JSON("/json", "application/json", "2\r\n\r\n{}"), 400, "name is required");
-    once(POST_JSON("/json", "application/json", "2\r\n\r\n[]"), 400, "the body must be a JSON object");
+    once(POST_JSON("/json", "application/json", "2\r\n\r\n[]"), 400,
+         "the body must be a JSON object");
     once(POST_JSON("/json", "application/json", "2\r\n\r\n{x"), 400, NULL);
     once(POST_JSON("/json", "application/json", "0\r\n\r\n"), 400, "a JSON body is needed");
-    once(POST_JSON("/json", "text/plain", "2\r\n\r\n{}"), 400, "Content-Type must be application/json");
+    once(POST_JSON("/json", "text/plain", "2\r\n\r\n{}"), 400,
+         "Content-Type must be application/json");
     once(POST_JSON("/lenient", "text/plain", "2\r\n\r\n{}"), 200, "json");
     once(POST_JSON("/lenient", "text/plain", "2\r\n\r\n{x"), 200, "none");
     once(POST_JSON("/lenient", "text/plain", "0\r\n\r\n"), 200, "none");
@@ -611,11 +634,13 @@ static void json_bodies(void)
     memset(text, ' ', sizeof(text));
     memcpy(text, "{\"name\":\"abc\"", 13);
     text[sizeof(text) - 1] = '}';
-    raw_put(&c, "POST /json HTTP/1.1\r\n" H "Content-Type: application/json\r\nContent-Length: 204800\r\n\r\n");
+    raw_put(&c, "POST /json HTTP/1.1\r\n" H
+                "Content-Type: application/json\r\nContent-Length: 204800\r\n\r\n");
     raw_send(&c, str_n(text, sizeof(text)));
     expect(&c, 200, "{\"name\":\"abc\"}");
     text[5] = '\n';
-    raw_put(&c, "POST /json HTTP/1.1\r\n" H "Content-Type: application/json\r\nContent-Length: 204800\r\n\r\n");
+    raw_put(&c, "POST /json HTTP/1.1\r\n" H
+                "Content-Type: application/json\r\nContent-Length: 204800\r\n\r\n");
     raw_send(&c, str_n(text, sizeof(text)));
     expect(&c, 400, NULL);
     raw_close(&c);
@@ -737,7 +762,8 @@ SERVE(client_gone)
 static void timeouts(void)
 {
     struct error err;
-    struct raw idle = raw_open(port), slow = raw_open(port), body = raw_open(port), busy = raw_open(port);
+    struct raw idle = raw_open(port), slow = raw_open(port), body = raw_open(port),
+               busy = raw_open(port);
     raw_put(&slow, "GET /hel");
     raw_put(&body, "POST /echo HTTP/1.1\r\n" H "Content-Length: 200000\r\n\r\nabc");
     raw_put(&busy, "POST /echo HTTP/1.1\r\n" H "Content-Length: 40960\r\n\r\n");
@@ -856,8 +882,9 @@ static void test_starved(void **state)
 
 static int start_bad(void *arg)
 {
-    static const struct http_route twice[] = {
-        {HTTP_M_GET, "/a/{x}", .handler = h_hello}, {HTTP_M_GET, "/a/{y}", .handler = h_hello}, {.pattern = NULL}};
+    static const struct http_route twice[] = {{HTTP_M_GET, "/a/{x}", .handler = h_hello},
+                                              {HTTP_M_GET, "/a/{y}", .handler = h_hello},
+                                              {.pattern = NULL}};
     static const struct http_route *const bad_tables[] = {twice, NULL};
     struct error err;
     struct http_server_opts o = {.host = "127.0.0.1", .tables = bad_tables};
@@ -917,14 +944,18 @@ int main(void)
     log_setup(LOG_ERROR, false, 2);
     task_run(nothing, NULL); /* what stays open for good is opened here */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_basics), cmocka_unit_test(test_request_ids), cmocka_unit_test(test_keep_alive),
-        cmocka_unit_test(test_head_and_options), cmocka_unit_test(test_pipelining), cmocka_unit_test(test_split_everywhere),
-        cmocka_unit_test(test_bodies), cmocka_unit_test(test_too_large), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_header_limits), cmocka_unit_test(test_json_bodies), cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_streams), cmocka_unit_test(test_slow_reader), cmocka_unit_test(test_large_answers),
-        cmocka_unit_test(test_client_gone), cmocka_unit_test(test_timeouts), cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_graceful_stop), cmocka_unit_test(test_hard_stop), cmocka_unit_test(test_starved),
-        cmocka_unit_test(test_start), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_basics),        cmocka_unit_test(test_request_ids),
+        cmocka_unit_test(test_keep_alive),    cmocka_unit_test(test_head_and_options),
+        cmocka_unit_test(test_pipelining),    cmocka_unit_test(test_split_everywhere),
+        cmocka_unit_test(test_bodies),        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_header_limits),
+        cmocka_unit_test(test_json_bodies),   cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_streams),       cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_large_answers), cmocka_unit_test(test_client_gone),
+        cmocka_unit_test(test_timeouts),      cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_graceful_stop), cmocka_unit_test(test_hard_stop),
+        cmocka_unit_test(test_starved),       cmocka_unit_test(test_start),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

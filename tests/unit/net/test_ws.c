@@ -14,7 +14,7 @@
 static struct http_server *server;
 static uint16_t port;
 static struct ws_opts options;
-static struct ws *live; /* the socket of the handler that runs */
+static struct ws *live;     /* the socket of the handler that runs */
 static enum err_code ended; /* how its loop ended */
 static size_t drains;
 
@@ -105,11 +105,15 @@ static void serve(struct test t)
     assert_int_equal(raw_fd_count(), fds);
     assert_int_equal(mem_live(), blocks);
 }
-#define SERVE(fn, ...) \
-    static void test_##fn(void **state) { serve((struct test){fn, {__VA_ARGS__}}); }
+#define SERVE(fn, ...)                           \
+    static void test_##fn(void **state)          \
+    {                                            \
+        serve((struct test){fn, {__VA_ARGS__}}); \
+    }
 
-#define UPGRADE(path)                                                                                        \
-    "GET " path " HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n"            \
+#define UPGRADE(path)                                                                   \
+    "GET " path                                                                         \
+    " HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n" \
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
 static struct raw shake(const char *request)
@@ -152,7 +156,8 @@ static void put_frame(struct raw *c, unsigned first, struct str data)
     raw_send(c, buf_view(&b));
 }
 
-/* The next frame from the server; its first byte, or -1 at the end. data is valid until the next call on c. */
+/* The next frame from the server; its first byte, or -1 at the end. data is valid until the next
+ * call on c. */
 static int take_frame(struct raw *c, struct buf *data)
 {
     buf_clear(data);
@@ -247,7 +252,8 @@ SERVE(echo_lengths)
 static void split_everywhere(void)
 {
     auto_buf b = BUF(1 << 20);
-    /* Text in two fragments that cut a code point, a ping between them, then an empty binary message. */
+    /* Text in two fragments that cut a code point, a ping between them, then an empty binary
+     * message. */
     frame_into(&b, 0x01, S("gr\xc3"));
     frame_into(&b, 0x89, S("?"));
     frame_into(&b, 0x80, S("\xbc\xc3\x9f"));
@@ -305,21 +311,23 @@ static void violations(void)
         struct str bytes;
         unsigned code;
     } cases[] = {
-        {S("\x81\x03" "abc"), 1002},                                             /* not masked */
-        {S("\xc1\x80\0\0\0\0"), 1002},                                           /* reserved bit */
-        {S("\x83\x80\0\0\0\0"), 1002},                                           /* unknown opcode */
-        {S("\x80\x80\0\0\0\0"), 1002},                                           /* continues nothing */
-        {S("\x01\x80\0\0\0\0\x81\x80\0\0\0\0"), 1002},                           /* new message inside another */
-        {S("\x09\x80\0\0\0\0"), 1002},                                           /* fragmented ping */
-        {S("\x89\xfe\x00\x7e\0\0\0\0"), 1002},                                   /* long ping */
-        {S("\x81\xfe\x00\x05\0\0\0\0abcde"), 1002},                              /* length not minimal */
-        {S("\x82\xff\x80\0\0\0\0\0\0\0\0\0\0\0"), 1002},                         /* length over 2^63 */
-        {S("\x88\x82\0\0\0\0\x03\xed"), 1002},                                   /* 1005 in a frame */
+        {S("\x81\x03"
+           "abc"),
+         1002},                                          /* not masked */
+        {S("\xc1\x80\0\0\0\0"), 1002},                   /* reserved bit */
+        {S("\x83\x80\0\0\0\0"), 1002},                   /* unknown opcode */
+        {S("\x80\x80\0\0\0\0"), 1002},                   /* continues nothing */
+        {S("\x01\x80\0\0\0\0\x81\x80\0\0\0\0"), 1002},   /* new message inside another */
+        {S("\x09\x80\0\0\0\0"), 1002},                   /* fragmented ping */
+        {S("\x89\xfe\x00\x7e\0\0\0\0"), 1002},           /* long ping */
+        {S("\x81\xfe\x00\x05\0\0\0\0abcde"), 1002},      /* length not minimal */
+        {S("\x82\xff\x80\0\0\0\0\0\0\0\0\0\0\0"), 1002}, /* length over 2^63 */
+        {S("\x88\x82\0\0\0\0\x03\xed"), 1002},           /* 1005 in a frame */
         {S("\x81\x82\0\0\0\0\xc3\x28"), 1007},
-        {S("\x81\x81\0\0\0\0\xc3"), 1007},                                       /* ends inside a code point */
-        {S("\x81\x83\0\0\0\0\xed\xa0\x80"), 1007},                               /* a surrogate */
-        {S("\x82\xfe\x04\x01\0\0\0\0x"), 1009},                                  /* 1025 bytes */
-        {S("\x02\xfe\x04\x00\0\0\0\0"), 0},                                      /* 1024 of them … */
+        {S("\x81\x81\0\0\0\0\xc3"), 1007},         /* ends inside a code point */
+        {S("\x81\x83\0\0\0\0\xed\xa0\x80"), 1007}, /* a surrogate */
+        {S("\x82\xfe\x04\x01\0\0\0\0x"), 1009},    /* 1025 bytes */
+        {S("\x02\xfe\x04\x00\0\0\0\0"), 0},        /* 1024 of them … */
     };
     for (size_t i = 0; i < array_len(cases); i++) {
         struct raw c = shake(UPGRADE("/ws") "\r\n");
@@ -331,7 +339,8 @@ static void violations(void)
             raw_send(&c, S("\x80\x81\0\0\0\0x")); /* … and one more in a second fragment */
         }
         int first = take_frame(&c, &got);
-        unsigned code = got.n >= 2 ? (unsigned)((unsigned char)got.p[0] << 8 | (unsigned char)got.p[1]) : 0;
+        unsigned code =
+            got.n >= 2 ? (unsigned)((unsigned char)got.p[0] << 8 | (unsigned char)got.p[1]) : 0;
         if (first != 0x88 || code != (cases[i].code ? cases[i].code : 1009))
             fail_msg("case %zu: frame %x code %u", i, (unsigned)first, code);
         assert_true(raw_at_end(&c));
@@ -542,7 +551,8 @@ static void false_server(void *arg)
     char text[2000];
     while (task_fd_wait(fd, TASK_READ, &err)) {
         int c = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (task_read(c, text, sizeof(text), &err) > 0 && canned && task_write_all(c, canned, strlen(canned), &err))
+        if (task_read(c, text, sizeof(text), &err) > 0 && canned &&
+            task_write_all(c, canned, strlen(canned), &err))
             shutdown(c, SHUT_WR);
         if (!canned && !task_sleep_ms(60000, &err))
             (void)err;
@@ -638,11 +648,20 @@ int main(void)
     curl_global_init(CURL_GLOBAL_ALL);
     task_run(nothing, NULL); /* what stays open for good is opened here */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_handshake), cmocka_unit_test(test_echo_lengths), cmocka_unit_test(test_split_everywhere),
-        cmocka_unit_test(test_many_at_once), cmocka_unit_test(test_violations), cmocka_unit_test(test_exact_limit),
-        cmocka_unit_test(test_peer_vanishes), cmocka_unit_test(test_shutdown_by_us), cmocka_unit_test(test_server_stops),
-        cmocka_unit_test(test_slow_peer), cmocka_unit_test(test_pings), cmocka_unit_test(test_client),
-        cmocka_unit_test(test_client_subprotocol), cmocka_unit_test(test_client_refused),
+        cmocka_unit_test(test_handshake),
+        cmocka_unit_test(test_echo_lengths),
+        cmocka_unit_test(test_split_everywhere),
+        cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_violations),
+        cmocka_unit_test(test_exact_limit),
+        cmocka_unit_test(test_peer_vanishes),
+        cmocka_unit_test(test_shutdown_by_us),
+        cmocka_unit_test(test_server_stops),
+        cmocka_unit_test(test_slow_peer),
+        cmocka_unit_test(test_pings),
+        cmocka_unit_test(test_client),
+        cmocka_unit_test(test_client_subprotocol),
+        cmocka_unit_test(test_client_refused),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
