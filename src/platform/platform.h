@@ -167,6 +167,7 @@ struct webchat_room {           /* conversation key: pipeline, or pipeline:sessi
 struct webchat_conn_opts {
     struct webchat_room room;
     struct bot *bot;            /* proxy bot or the page bot */
+    const char *account;        /* uuid of the account behind it; NULL: a visitor */
     const char *bot_uuid;       /* for `connected` of embeds; NULL: debug chat sends pipeline_uuid */
     bool (*revalidate)(void *arg, struct webchat_conn_opts *self, struct error *err);
     void *arg;
