@@ -8,6 +8,7 @@
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,7 +70,9 @@ static _Noreturn void become(struct plan *p)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execve(p->path, p->argv, p->envp);
+    /* By number: a coverage build replaces execve by a function that ends the count of the memory we
+     * share with our parent. */
+    syscall(SYS_execve, p->path, p->argv, p->envp);
     fail(p);
 }
 

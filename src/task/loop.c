@@ -19,6 +19,7 @@ enum {
 
 struct task_runtime task_rt = {.limit = DEFAULT_LIMIT};
 static _Thread_local struct task *current;
+static _Thread_local bool on_loop_thread;
 
 static pthread_mutex_t posts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list posts;   /* under posts_lock */
@@ -58,6 +59,7 @@ static inline void start_sweeping(void)
 
 void task_make_ready(struct task *t)
 {
+    assert(on_loop_thread && "other threads wake fibers by task_post_from_thread");
     if (t->state == TASK_PARKED) {
         queue_del(&t->queue);
         t->state = TASK_READY;
@@ -364,6 +366,7 @@ int task_run(int (*fn)(void *arg), void *arg)
 {
     assert(!task_rt.active);
     set_up();
+    on_loop_thread = true;
     struct main_call call = {.fn = fn, .arg = arg};
     struct error err;
     task_rt.root = group_root_new();
@@ -374,5 +377,6 @@ int task_run(int (*fn)(void *arg), void *arg)
     }
     group_root_free(task_rt.root);
     tear_down();
+    on_loop_thread = false;
     return call.value;
 }

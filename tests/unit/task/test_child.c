@@ -292,6 +292,26 @@ FIBER_TEST(test_many_at_once)
     no_children();
 }
 
+static int forget(void *arg)
+{
+    struct error err;
+    struct child_spec spec = {.argv = SH("sleep 300")};
+    *(struct child **)arg = child_start(&spec, &err);
+    MUST(*(struct child **)arg);
+    return 0;
+}
+
+static void test_a_forgotten_child_is_killed_at_the_end(void **state)
+{
+    struct child *c = NULL;
+    log_setup(LOG_INFO, false, -1); /* it says so */
+    task_run(forget, &c);
+    log_setup(LOG_INFO, false, 2);
+    assert_false(alive(child_pid(c)));
+    no_children();
+    mem_free(c);
+}
+
 /* ---- signals --------------------------------------------------------------------------------- */
 
 struct listener {
@@ -371,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_a_mebibyte_both_ways),
         cmocka_unit_test(test_cancelled_and_late_waits),
         cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_a_forgotten_child_is_killed_at_the_end),
         cmocka_unit_test(test_signals),
         cmocka_unit_test(test_signals_from_elsewhere),
     };

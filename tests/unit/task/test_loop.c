@@ -413,6 +413,51 @@ FIBER_TEST(test_fd_memory)
     close(fds[1]);
 }
 
+/* ---- system calls ---- */
+
+static void test_system_calls_fail_when_asked(void **state)
+{
+    char dir[] = "/tmp/parley-sys-XXXXXX", a[64], b[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(a, sizeof(a), "%s/a", dir);
+    snprintf(b, sizeof(b), "%s/b", dir);
+    for (int op = 0; op < TASK_SYS_OPS; op++) {
+        task_sys_fail_after(op, 2, op % 2,
+                            EROFS); /* the second call; every other operation for good */
+    }
+    for (int round = 0; round < 4; round++) {
+        int fds[2];
+        bool once = round == 1, ever = round >= 1;
+        int fd = task_sys_open(a, O_CREAT | O_RDWR, 0600);
+        assert_int_equal(fd < 0, once);
+        if (fd < 0) {
+            fd = open(a, O_RDWR | O_CLOEXEC);
+        }
+        assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+        errno = 0;
+        assert_int_equal(task_sys_write(fd, "x", 1), ever ? -1 : 1);
+        assert_int_equal(errno, ever ? EROFS : 0);
+        assert_int_equal(task_sys_fsync(fd), ever ? -1 : 0);
+        assert_int_equal(task_sys_rename(a, b), once ? -1 : 0);
+        assert_int_equal(task_sys_unlink(once ? a : b), ever ? -1 : 0);
+        assert_int_equal(task_sys_mkdir(dir, 0700), -1);
+        assert_int_equal(errno, once ? EROFS : EEXIST);
+        int rc = task_sys_pipe(fds);
+        assert_int_equal(rc, once ? -1 : 0);
+        if (rc == 0) {
+            close(fds[0]);
+            close(fds[1]);
+        }
+        close(fd);
+    }
+    for (int op = 0; op < TASK_SYS_OPS; op++) {
+        task_sys_fail_after(op, 0, false, 0);
+    }
+    unlink(a);
+    unlink(b);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
     base_init();
@@ -429,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_fd_one_waiter_a_direction),
         cmocka_unit_test(test_both_directions_of_many_sockets),
         cmocka_unit_test(test_fd_memory),
+        cmocka_unit_test(test_system_calls_fail_when_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
