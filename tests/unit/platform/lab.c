@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -301,6 +302,7 @@ void lab_restart(struct lab *l, bool polite)
         platform_stop(l->platform);
     platform_free(l->platform);
     start(l);
+    check(l, db_drain(l->db, &err));
     auto_json rows = ledger_open_deliveries(&l->store, &l->scope, 0, 100, &err);
     size_t i;
     json_t *row;
@@ -313,7 +315,7 @@ void lab_restart(struct lab *l, bool polite)
 
 static bool open_all(struct lab *l, struct error *err)
 {
-    char path[128];
+    char path[128], storage[128];
     snprintf(path, sizeof path, "%s/a.db", l->dir);
     struct db_opts o = {.kind = DB_SQLITE, .path = path};
     struct http_client_opts client = {0};
@@ -322,7 +324,7 @@ static bool open_all(struct lab *l, struct error *err)
     snprintf(l->scope.workspace, sizeof l->scope.workspace, "0b8a4c0e-2222-4222-8222-000000000002");
     l->scope.generation = 1;
     snprintf(l->store.instance, sizeof l->store.instance, "lab");
-    snprintf(path, sizeof path, "%s/storage", l->dir);
+    snprintf(storage, sizeof storage, "%s/storage", l->dir);
     l->fence = fence_new("lab");
     l->config = config_of_text(S("{}"), NULL, err);
     l->group = task_group_new(NULL, "lab");
@@ -335,7 +337,9 @@ static bool open_all(struct lab *l, struct error *err)
     l->store.db = l->db = db_open(&o, err);
     if (!l->db || !db_migrate(l->db, NULL, err) || !db_foreign_keys(l->db, false, err))
         return false;
-    l->objects = objects_new(path, 10 << 20, "lab", l->fence, err);
+    if (mkdir(storage, 0700) != 0)
+        return err_set(err, ERR_IO, "storage");
+    l->objects = objects_new(storage, 10 << 20, "lab", l->fence, err);
     return l->objects != NULL;
 }
 
@@ -382,7 +386,7 @@ void lab_run(void (*body)(struct lab *l))
     struct lab *l = calloc(1, sizeof *l);
     assert_non_null(l);
     base_init();
-    log_setup(LOG_ERROR + 1, false, 2);
+    log_setup(getenv("LAB_LOG") ? LOG_DEBUG : LOG_ERROR + 1, false, 2);
     snprintf(l->dir, sizeof l->dir, "/tmp/parley-platform-XXXXXX");
     assert_non_null(mkdtemp(l->dir));
     l->answers[0] = (struct lab_answer){200, 0};
