@@ -204,7 +204,7 @@ static bool source_read(struct config *c, struct arena *a, const char *path, str
 }
 
 static bool source_write(const struct config *c, struct arena *a, const char *path,
-                         const struct source *s, struct error *err)
+                         const struct source *s, struct writes *w, struct error *err)
 {
     struct str text = s->text;
     bool kept = true;
@@ -221,11 +221,11 @@ static bool source_write(const struct config *c, struct arena *a, const char *pa
                  "file=%s",
                  path);
     }
-    return config_write_file(path, text, 0600, err);
+    return writes_add(w, path, text, 0600, true, err);
 }
 
 static bool load(struct config *c, struct arena *a, const char *data_dir, const char *const *env,
-                 struct error *err)
+                 struct writes *w, struct error *err)
 {
     auto_json meaning = NULL;
     struct source s = {0};
@@ -246,10 +246,10 @@ static bool load(struct config *c, struct arena *a, const char *data_dir, const 
         return no_memory(err);
     }
     return backfill(c->own, c->defaults, err) && env_apply(c->own, c->defaults, env, err) &&
-           generate_all(c->own, err) && finish(c, err) && source_write(c, a, path, &s, err) &&
-           data_instance(c, err) &&
-           data_secret_key(c, env_get(env, "PARLEY_SECRET_KEY"), true, err) &&
-           data_sensitive_words(c, err);
+           generate_all(c->own, err) && finish(c, err) && source_write(c, a, path, &s, w, err) &&
+           data_instance(c, w, err) &&
+           data_secret_key(c, env_get(env, "PARLEY_SECRET_KEY"), w, err) &&
+           data_sensitive_words(c, w, err) && writes_run(w, err);
 }
 
 static const char *const *env_or_process(const char *const *list)
@@ -266,7 +266,10 @@ struct config *config_load(const char *data_dir, const char *const *environ_list
         no_memory(err);
         return NULL;
     }
-    if (!load(c, a, data_dir, env_or_process(environ_list), err)) {
+    struct writes w = {.n = 0};
+    bool ok = load(c, a, data_dir, env_or_process(environ_list), &w, err);
+    writes_free(&w);
+    if (!ok) {
         config_free(c);
         return NULL;
     }
@@ -305,7 +308,7 @@ static bool of_text(struct config *c, struct arena *a, struct str yaml, const ch
     struct str set = str_trim(str_c(config_str(c, "system.instance_id")));
     c->instance_created = time_wall_us() / 1000000;
     return data_instance_id_set(c, set.n ? set : str_c(made), "system.instance_id", err) &&
-           data_secret_key(c, env_get(env, "PARLEY_SECRET_KEY"), false, err) &&
+           data_secret_key(c, env_get(env, "PARLEY_SECRET_KEY"), NULL, err) &&
            data_default_words(c, err);
 }
 

@@ -72,10 +72,11 @@ bool data_directories(struct config *c, const char *data_dir, struct error *err)
 }
 
 /* Indented by four, text kept as text. */
-static bool write_json(const char *path, const json_t *j, int mode, struct error *err)
+static bool write_json(struct writes *w, const char *path, const json_t *j, bool durable,
+                       struct error *err)
 {
     auto_mem char *text = json_dumps(j, JSON_INDENT(4));
-    return text ? config_write_file(path, str_c(text), mode, err) : no_memory(err);
+    return text ? writes_add(w, path, str_c(text), 0644, durable, err) : no_memory(err);
 }
 
 /* The object in a JSON file; *missing when there is no file (then NULL without an error). */
@@ -122,7 +123,7 @@ static json_t *new_label(void)
                      (json_int_t)(time_wall_us() / 1000000));
 }
 
-bool data_instance(struct config *c, struct error *err)
+bool data_instance(struct config *c, struct writes *w, struct error *err)
 {
     auto_arena a = arena_new(LABEL_MAX * 4);
     const char *path = a ? config_path(c, a, "labels/instance_id.json") : "";
@@ -154,7 +155,7 @@ bool data_instance(struct config *c, struct error *err)
                               set.n ? "system.instance_id" : path, err)) {
         return false;
     }
-    return !changed || write_json(path, label, 0644, err);
+    return !changed || write_json(w, path, label, true, err);
 }
 
 /* ---- secret key --------------------------------------------------------------------------------------------------- */
@@ -174,7 +175,7 @@ static bool key_of_text(struct arena *a, struct str text, unsigned char key[32])
     return true;
 }
 
-bool data_secret_key(struct config *c, const char *from_env, bool on_disk, struct error *err)
+bool data_secret_key(struct config *c, const char *from_env, struct writes *w, struct error *err)
 {
     auto_arena a = arena_new(LABEL_MAX * 4);
     struct str text;
@@ -186,7 +187,7 @@ bool data_secret_key(struct config *c, const char *from_env, bool on_disk, struc
                err_set(err, arena_failed(a) ? ERR_NOMEM : ERR_INVALID,
                        "PARLEY_SECRET_KEY must be 32 bytes in base64 or hexadecimal");
     }
-    if (!on_disk) {
+    if (!w) {
         crypto_random(c->secret_key, sizeof(c->secret_key));
         return true;
     }
@@ -205,7 +206,7 @@ bool data_secret_key(struct config *c, const char *from_env, bool on_disk, struc
     crypto_random(c->secret_key, sizeof(c->secret_key));
     text = base64_encode(a, str_n((const char *)c->secret_key, sizeof(c->secret_key)));
     text = text.p ? str_fmt(a, STR_FMT "\n", STR_ARG(text)) : text;
-    return text.p ? config_write_file(path, text, 0600, err) : no_memory(err);
+    return text.p ? writes_add(w, path, text, 0600, true, err) : no_memory(err);
 }
 
 /* ---- sensitive words ---------------------------------------------------------------------------------------------- */
@@ -224,7 +225,15 @@ bool data_default_words(struct config *c, struct error *err)
     return c->words || no_memory(err);
 }
 
-bool data_sensitive_words(struct config *c, struct error *err)
+/* As read_object; an empty file counts as none: it is not waited for when it is made, so a power cut may leave it empty. */
+static json_t *read_words(struct arena *a, const char *path, bool *missing, struct error *err)
+{
+    struct stat st;
+    *missing = stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0;
+    return *missing ? NULL : read_object(a, path, WORDS_MAX, missing, err);
+}
+
+bool data_sensitive_words(struct config *c, struct writes *w, struct error *err)
 {
     static const char *const keys[] = {"mask", "mask_word", "words"};
     auto_arena a = arena_new(WORDS_MAX * 2);
@@ -234,7 +243,7 @@ bool data_sensitive_words(struct config *c, struct error *err)
     if (!a || !*path || !whole) {
         return no_memory(err);
     }
-    auto_json words = read_object(a, path, WORDS_MAX, &missing, err);
+    auto_json words = read_words(a, path, &missing, err);
     if (!words && !missing) {
         return false;
     }
@@ -254,7 +263,7 @@ bool data_sensitive_words(struct config *c, struct error *err)
                            json_is_array(value) ? "list" : "text");
         }
     }
-    if (changed && !write_json(path, words, 0644, err)) {
+    if (changed && !write_json(w, path, words, false, err)) {
         return false;
     }
     c->words = steal(words);

@@ -120,6 +120,42 @@ static bool token_text(struct reader *r, struct fy_token *token, struct str *out
     return out->p || no_memory(r->err);
 }
 
+/* True if the text of a scalar is its bytes in the document as they stand. */
+static bool stands_as_it_is(const struct reader *r, const struct yaml_node *n)
+{
+    if (!n->marked || n->style == YAML_BLOCK) {
+        return false;
+    }
+    struct str raw = str_sub(r->text, n->from, n->to - n->from);
+    if (n->style == YAML_QUOTED) {
+        raw = str_sub(raw, 1, raw.n - 2);
+    }
+    for (size_t i = 0; i < raw.n; i++) {
+        unsigned char c = (unsigned char)raw.p[i];
+        if (c == '\'' || c == '"' || c == '\\' || c == '\n' || c == '\r' || c >= 0x80) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* As token_text, through the library's iterator: its fy_token_get_text loses memory when a text has many pieces (escapes, lines). */
+static bool long_text(struct reader *r, struct fy_token *token, struct str *out)
+{
+    auto_buf b = BUF(YAML_TEXT_MAX * 2);
+    const struct fy_iter_chunk *chunk = NULL;
+    int failed = 0;
+    struct fy_token_iter *it = fy_token_iter_create(token);
+    while (it && (chunk = fy_token_iter_chunk_next(it, chunk, &failed))) {
+        buf_add(&b, chunk->str, chunk->len);
+    }
+    if (it) {
+        fy_token_iter_destroy(it);
+    }
+    *out = !it || failed || b.failed ? STR_NONE : str_dup(r->a, buf_view(&b));
+    return out->p || no_memory(r->err);
+}
+
 static void mark(struct reader *r, struct yaml_node *n, struct fy_event *e)
 {
     const struct fy_mark *from = fy_event_start_mark(e), *to = fy_event_end_mark(e);
@@ -197,7 +233,7 @@ static bool scalar(struct reader *r, struct fy_event *e)
     }
     if (!token) {
         n->text = S("");
-    } else if (!token_text(r, token, &n->text)) {
+    } else if (!(stands_as_it_is(r, n) ? token_text : long_text)(r, token, &n->text)) {
         return false;
     }
     return place(r, n);

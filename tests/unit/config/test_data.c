@@ -141,6 +141,12 @@ static void test_sensitive_words(void **state)
     assert_non_null(strstr(conf_text("metadata/sensitive-words.json"), "日本"));
     assert_true(json_equal(config_sensitive_words(c), completed));
     config_free(c);
+    /* What a power cut may leave of a file that nobody waited for. */
+    conf_write("metadata/sensitive-words.json", "");
+    c = conf_load(NO_ENV);
+    auto_json again = parse("metadata/sensitive-words.json");
+    assert_true(json_equal(again, made));
+    config_free(c);
 }
 
 static void test_directories(void **state)
