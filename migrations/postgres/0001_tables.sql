@@ -447,6 +447,8 @@ CREATE TABLE binary_storages (
 );
 CREATE INDEX ix_binary_storages_workspace_owner ON binary_storages (workspace_uuid, owner_type, owner);
 
+-- Records have the indexes that lead with the workspace only: every question names one, and each index more is paid for
+-- with every message. The single-column ones of other installations do no harm where they exist.
 CREATE TABLE monitoring_messages (
     id VARCHAR(255) NOT NULL,
     workspace_uuid VARCHAR(36) NOT NULL REFERENCES workspaces (uuid) ON DELETE CASCADE,
@@ -467,10 +469,6 @@ CREATE TABLE monitoring_messages (
     role VARCHAR(50),
     PRIMARY KEY (id)
 );
-CREATE INDEX ix_monitoring_messages_timestamp ON monitoring_messages ("timestamp");
-CREATE INDEX ix_monitoring_messages_bot_id ON monitoring_messages ("bot_id");
-CREATE INDEX ix_monitoring_messages_pipeline_id ON monitoring_messages ("pipeline_id");
-CREATE INDEX ix_monitoring_messages_session_id ON monitoring_messages ("session_id");
 CREATE INDEX ix_monitoring_messages_workspace_timestamp ON monitoring_messages (workspace_uuid, "timestamp");
 CREATE INDEX ix_monitoring_messages_workspace_session ON monitoring_messages (workspace_uuid, session_id);
 CREATE INDEX ix_monitoring_messages_workspace_bot_timestamp ON monitoring_messages (workspace_uuid, bot_id, "timestamp");
@@ -496,10 +494,6 @@ CREATE TABLE monitoring_llm_calls (
     message_id VARCHAR(255),
     PRIMARY KEY (id)
 );
-CREATE INDEX ix_monitoring_llm_calls_timestamp ON monitoring_llm_calls ("timestamp");
-CREATE INDEX ix_monitoring_llm_calls_bot_id ON monitoring_llm_calls ("bot_id");
-CREATE INDEX ix_monitoring_llm_calls_pipeline_id ON monitoring_llm_calls ("pipeline_id");
-CREATE INDEX ix_monitoring_llm_calls_message_id ON monitoring_llm_calls ("message_id");
 CREATE INDEX ix_monitoring_llm_calls_workspace_timestamp ON monitoring_llm_calls (workspace_uuid, "timestamp");
 CREATE INDEX ix_monitoring_llm_calls_workspace_session ON monitoring_llm_calls (workspace_uuid, session_id);
 CREATE INDEX ix_monitoring_llm_calls_workspace_message ON monitoring_llm_calls (workspace_uuid, message_id);
@@ -523,9 +517,6 @@ CREATE TABLE monitoring_tool_calls (
     error_message TEXT,
     PRIMARY KEY (id)
 );
-CREATE INDEX ix_monitoring_tool_calls_timestamp ON monitoring_tool_calls ("timestamp");
-CREATE INDEX ix_monitoring_tool_calls_session_id ON monitoring_tool_calls ("session_id");
-CREATE INDEX ix_monitoring_tool_calls_message_id ON monitoring_tool_calls ("message_id");
 CREATE INDEX ix_monitoring_tool_calls_workspace_timestamp ON monitoring_tool_calls (workspace_uuid, "timestamp");
 CREATE INDEX ix_monitoring_tool_calls_workspace_session ON monitoring_tool_calls (workspace_uuid, session_id);
 CREATE INDEX ix_monitoring_tool_calls_workspace_message ON monitoring_tool_calls (workspace_uuid, message_id);
@@ -546,11 +537,6 @@ CREATE TABLE monitoring_sessions (
     user_name VARCHAR(255),
     PRIMARY KEY (workspace_uuid, bot_id, session_id)
 );
-CREATE INDEX ix_monitoring_sessions_bot_id ON monitoring_sessions ("bot_id");
-CREATE INDEX ix_monitoring_sessions_pipeline_id ON monitoring_sessions ("pipeline_id");
-CREATE INDEX ix_monitoring_sessions_start_time ON monitoring_sessions ("start_time");
-CREATE INDEX ix_monitoring_sessions_last_activity ON monitoring_sessions ("last_activity");
-CREATE INDEX ix_monitoring_sessions_is_active ON monitoring_sessions ("is_active");
 CREATE INDEX ix_monitoring_sessions_workspace_session ON monitoring_sessions (workspace_uuid, session_id);
 CREATE INDEX ix_monitoring_sessions_workspace_last_activity ON monitoring_sessions (workspace_uuid, last_activity);
 CREATE INDEX ix_monitoring_sessions_workspace_is_active ON monitoring_sessions (workspace_uuid, is_active);
@@ -571,8 +557,6 @@ CREATE TABLE monitoring_errors (
     message_id VARCHAR(255),
     PRIMARY KEY (id)
 );
-CREATE INDEX ix_monitoring_errors_timestamp ON monitoring_errors ("timestamp");
-CREATE INDEX ix_monitoring_errors_message_id ON monitoring_errors ("message_id");
 CREATE INDEX ix_monitoring_errors_workspace_timestamp ON monitoring_errors (workspace_uuid, "timestamp");
 CREATE INDEX ix_monitoring_errors_workspace_session ON monitoring_errors (workspace_uuid, session_id);
 CREATE INDEX ix_monitoring_errors_workspace_message ON monitoring_errors (workspace_uuid, message_id);
@@ -595,10 +579,6 @@ CREATE TABLE monitoring_embedding_calls (
     call_type VARCHAR(50),
     PRIMARY KEY (id)
 );
-CREATE INDEX ix_monitoring_embedding_calls_timestamp ON monitoring_embedding_calls ("timestamp");
-CREATE INDEX ix_monitoring_embedding_calls_knowledge_base_id ON monitoring_embedding_calls ("knowledge_base_id");
-CREATE INDEX ix_monitoring_embedding_calls_session_id ON monitoring_embedding_calls ("session_id");
-CREATE INDEX ix_monitoring_embedding_calls_message_id ON monitoring_embedding_calls ("message_id");
 CREATE INDEX ix_monitoring_embedding_calls_workspace_timestamp ON monitoring_embedding_calls (workspace_uuid, "timestamp");
 CREATE INDEX ix_monitoring_embedding_calls_workspace_kb ON monitoring_embedding_calls (workspace_uuid, knowledge_base_id);
 CREATE INDEX ix_monitoring_embedding_calls_workspace_session ON monitoring_embedding_calls (workspace_uuid, session_id);
@@ -623,11 +603,6 @@ CREATE TABLE monitoring_feedback (
     PRIMARY KEY (id),
     CONSTRAINT uq_monitoring_feedback_workspace_feedback UNIQUE (workspace_uuid, feedback_id)
 );
-CREATE INDEX ix_monitoring_feedback_timestamp ON monitoring_feedback ("timestamp");
-CREATE INDEX ix_monitoring_feedback_feedback_id ON monitoring_feedback ("feedback_id");
-CREATE INDEX ix_monitoring_feedback_session_id ON monitoring_feedback ("session_id");
-CREATE INDEX ix_monitoring_feedback_message_id ON monitoring_feedback ("message_id");
-CREATE INDEX ix_monitoring_feedback_stream_id ON monitoring_feedback ("stream_id");
 CREATE INDEX ix_monitoring_feedback_workspace_timestamp ON monitoring_feedback (workspace_uuid, "timestamp");
 CREATE INDEX ix_monitoring_feedback_workspace_session ON monitoring_feedback (workspace_uuid, session_id);
 CREATE INDEX ix_monitoring_feedback_workspace_message ON monitoring_feedback (workspace_uuid, message_id);

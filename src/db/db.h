@@ -120,7 +120,7 @@ struct db_opts {
     enum db_kind kind;
     const char *path; /* SQLite file; directories must exist */
     int readers;      /* SQLite reader threads, default 2 */
-    size_t cache_kib; /* page cache of each connection, default 2048 */
+    size_t cache_kib; /* page cache, default 2048: twice of it for the writer, half for a reader */
     const char *
         url; /* PostgreSQL: URL wins over the parts; postgresql:// and postgresql+asyncpg:// (spec §1) */
     const char *host, *user, *password, *database;

@@ -262,8 +262,8 @@ static struct pg_stmt *stmt_of(struct pg_conn *c, struct db_sql *sql, const char
         s = c->slots[slot];
     } else {
         s = map_get(&c->texts, str_c(text));
-        if (!s && c->texts.n < DB_TEXTS_MAX && (s = stmt_make(c, text)) &&
-            !map_put(&c->texts, str_c(text), s)) {
+        c->retire = c->retire || c->texts.n >= DB_TEXTS_MAX;
+        if (!s && (s = stmt_make(c, text)) && !map_put(&c->texts, str_c(text), s)) {
             stmt_free(s);
             s = NULL;
         }

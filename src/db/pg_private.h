@@ -16,6 +16,7 @@ struct pg_conn {
     unsigned names;
     bool begun;  /* BEGIN was answered */
     bool broken; /* never used again */
+    bool retire; /* holds many statements by now: closed after the transaction */
 };
 
 /* Connection parameters as libpq takes them: keyword/value pairs, owned copies. */

@@ -139,7 +139,7 @@ static struct pg_conn *pool_take(struct db *db, struct error *err)
 static void pool_put(struct db *db, struct pg_conn *c)
 {
     struct pg *p = db->pg;
-    if (c && (c->broken || p->nidle >= (size_t)p->size)) {
+    if (c && (c->broken || c->retire || p->nidle >= (size_t)p->size)) {
         discard(p, c);
     } else if (c) {
         list_push(&p->idle, &c->node);

@@ -348,7 +348,7 @@ static void *reader_main(void *arg)
         }
         struct sq_job *j = container_of(jobs.next, struct sq_job, node);
         if (!c) { /* at the first read: a start that reads little opens few connections */
-            c = sq_conn_open(q->path, SQ_READER, q->cache_kib, j->err);
+            c = sq_conn_open(q->path, SQ_READER, q->cache_kib / 2, j->err);
         }
         if (c && sq_begin(c, false, j->err)) {
             job_run(q->db, c, j, false);
@@ -520,7 +520,8 @@ bool sq_open(struct db *db, const struct db_opts *opts, struct error *err)
     }
     q->opened_us = time_mono_us();
     q->writer =
-        ok ? sq_conn_open(q->path, q->fresh ? SQ_WRITER_LAX : SQ_WRITER, q->cache_kib, err) : NULL;
+        ok ? sq_conn_open(q->path, q->fresh ? SQ_WRITER_LAX : SQ_WRITER, q->cache_kib * 2, err)
+           : NULL;
     ok = q->writer && start_thread(q, writer_main, err) && start_thread(q, checkpoint_main, err);
     int readers = opts->readers > 0 ? opts->readers : 2;
     for (int i = 0; ok && i < readers && i < READERS_MAX; i++) {
