@@ -5,13 +5,14 @@ import {
   Bot as BotIcon, Boxes, ChevronDown, ChevronsUpDown, CircleUser, HardDrive, KeyRound, LayoutDashboard, LogOut, Plus, Sparkles,
   Users, Workflow,
 } from 'lucide-react';
+import { HealthDot } from '@/components/bot/health';
 import { openSettings } from '@/components/settings/actions';
 import { useBots, usePipelines, queryClient } from '@/lib/queries';
 import { useQuotaReason } from '@/lib/quota';
 import { useCan, useSession } from '@/lib/session';
 import { KEYS, clearSession, local, readJson } from '@/lib/storage';
 import { cn } from '@/lib/utils';
-import { Badge, Dot, Skeleton } from '@/ui/feedback';
+import { Badge, Skeleton } from '@/ui/feedback';
 import { GatedButton, Menu, MenuItem, MenuLabel, MenuRadioGroup, MenuRadioItem, MenuSeparator } from '@/ui/overlay';
 import { AdapterIcon } from './adapter-icon';
 import { Wordmark } from './brand';
@@ -196,12 +197,7 @@ export function Sidebar() {
             id: bot.uuid,
             name: bot.name,
             icon: <AdapterIcon name={bot.adapter} className="size-4" />,
-            mark: (
-              <>
-                <Dot tone={bot.enable ? 'ok' : 'neutral'} />
-                <span className="sr-only">{t(bot.enable ? 'bots.enabled' : 'bots.disabled')}</span>
-              </>
-            ),
+            mark: <HealthDot uuid={bot.uuid} enabled={bot.enable} />,
           }))}
         />
         <EntityGroup

@@ -68,7 +68,7 @@ export const useModels = (kind: ModelKind, provider?: string) =>
     },
   });
 /** Null where the server does not report health. */
-export const useBotHealth = (uuid: string, every = 10_000) =>
+export const useBotHealth = (uuid: string, every = 15_000) =>
   useQuery({
     queryKey: ['bot-health', uuid],
     queryFn: async () => {

@@ -43,9 +43,9 @@ export function Component() {
       </a>
       <div className="flex h-dvh">
         {open && (
-          <div className="hidden w-62 shrink-0 border-r bg-surface md:block">
+          <aside aria-label={t('shell.navigation')} className="hidden w-62 shrink-0 border-r bg-surface md:block">
             <Sidebar />
-          </div>
+          </aside>
         )}
         <RadixDialog.Root open={drawer} onOpenChange={setDrawer}>
           <RadixDialog.Portal>

@@ -18,7 +18,7 @@ export function AdapterPicker({ adapters, value, onChange, label }: {
     <div role="radiogroup" aria-label={label} className="flex flex-col gap-5">
       {groupAdapters(adapters, i18n.language).map((group) => (
         <div key={group.category || 'rest'}>
-          {group.category && <h3 className="mb-2 text-[13px] font-medium text-muted">{t(`adapters.category.${group.category}`)}</h3>}
+          {group.category && <p className="mb-2 text-[13px] font-medium text-muted">{t(`adapters.category.${group.category}`)}</p>}
           <div className="grid gap-2 sm:grid-cols-2 xl:grid-cols-3">
             {group.adapters.map((adapter) => {
               const chosen = adapter.name === value;

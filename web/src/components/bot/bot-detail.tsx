@@ -6,6 +6,7 @@ import { ExternalLink, Trash2 } from 'lucide-react';
 import { toast } from 'sonner';
 import { AdapterIcon } from '@/components/adapter-icon';
 import { usePage } from '@/components/crumbs';
+import { UnsavedGuard } from '@/components/unsaved-guard';
 import { DynamicForm } from '@/components/form/dynamic-form';
 import { api } from '@/lib/api';
 import { errorText } from '@/lib/errors';
@@ -69,6 +70,7 @@ function BotEditor({ bot, adapters }: { bot: Bot; adapters: Adapter[] }) {
   const [busy, setBusy] = useState(false);
   const [errors, setErrors] = useState<{ name?: string; fields: Record<string, FieldError> }>({ fields: {} });
   const [failure, setFailure] = useState<string | null>(null);
+  const [deleted, setDeleted] = useState(false);
   const tab = params.get('tab') ?? (mayManage ? 'config' : 'logs');
 
   const dirty = stable(draft) !== stable(saved);
@@ -116,6 +118,7 @@ function BotEditor({ bot, adapters }: { bot: Bot; adapters: Adapter[] }) {
 
   return (
     <div className="flex flex-col gap-5">
+      <UnsavedGuard dirty={dirty && !deleted} />
       <header className="flex flex-wrap items-center gap-x-4 gap-y-3">
         <AdapterIcon name={bot.adapter} className="size-8" />
         <div className="min-w-0 flex-1">
@@ -164,7 +167,7 @@ function BotEditor({ bot, adapters }: { bot: Bot; adapters: Adapter[] }) {
             </Section>
             <RoutingCard draft={draft} setDraft={setDraft} />
             <AdapterCard adapters={adapters} adapter={adapter} draft={draft} setDraft={setDraft} system={system} errors={errors.fields} />
-            <DangerCard bot={bot} />
+            <DangerCard bot={bot} onDelete={() => setDeleted(true)} />
           </TabPanel>
         )}
         <TabPanel value="logs"><BotLogs uuid={bot.uuid} /></TabPanel>
@@ -297,7 +300,7 @@ function AdapterCard({ adapters, adapter, draft, setDraft, system, errors }: {
   );
 }
 
-function DangerCard({ bot }: { bot: Bot }) {
+function DangerCard({ bot, onDelete }: { bot: Bot; onDelete: () => void }) {
   const { t } = useTranslation();
   const navigate = useNavigate();
   const client = useQueryClient();
@@ -319,10 +322,13 @@ function DangerCard({ bot }: { bot: Bot }) {
         action={t('common.delete')}
         onConfirm={async () => {
           await api.del(`/platform/bots/${bot.uuid}`);
+          onDelete();
           toast.success(t('common.deleted'));
-          void navigate('/home/bots', { replace: true });
-          client.removeQueries({ queryKey: ['bots', bot.uuid] });
-          void client.invalidateQueries({ queryKey: ['bots'] });
+          setTimeout(() => {
+            void navigate('/home/bots', { replace: true });
+            client.removeQueries({ queryKey: ['bots', bot.uuid] });
+            void client.invalidateQueries({ queryKey: ['bots'] });
+          });
         }}
       />
     </Section>

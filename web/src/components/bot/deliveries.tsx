@@ -43,14 +43,14 @@ export function Deliveries({ uuid }: { uuid: string }) {
   return (
     <div className="flex flex-col gap-4">
       {h && (
-        <dl className="grid grid-cols-2 gap-3 sm:grid-cols-4">
+        <ul className="grid grid-cols-2 gap-3 sm:grid-cols-4">
           {(['received', 'delivered', 'pending', 'failed'] as const).map((key) => (
-            <Card key={key} className="px-4 py-3">
-              <dt className="text-[13px] text-muted first-letter:uppercase">{t(`delivery.count.${key}`)}</dt>
-              <dd className={`text-xl font-semibold tabular-nums ${key === 'failed' && h[key] > 0 ? 'text-bad' : ''}`}>{formatNumber(h[key], lang)}</dd>
-            </Card>
+            <li key={key} className="rounded-xl border bg-surface px-4 py-3">
+              <p className="text-[13px] text-muted first-letter:uppercase">{t(`delivery.count.${key}`)}</p>
+              <p className={`text-xl font-semibold tabular-nums ${key === 'failed' && h[key] > 0 ? 'text-bad' : ''}`}>{formatNumber(h[key], lang)}</p>
+            </li>
           ))}
-        </dl>
+        </ul>
       )}
       {h?.last_error && <Notice tone="bad"><span className="font-medium">{t('delivery.lastError')}</span> {h.last_error}</Notice>}
       <div className="flex flex-wrap items-center gap-3">

@@ -9,6 +9,19 @@ export function healthState(health: BotHealth | null | undefined, enabled: boole
   return health?.state ?? (enabled ? 'enabled' : 'disabled');
 }
 
+/** For lists: the state as a dot, in words for screen readers. */
+export function HealthDot({ uuid, enabled }: { uuid: string; enabled: boolean }) {
+  const { t } = useTranslation();
+  const health = useBotHealth(uuid);
+  const state = healthState(health.data, enabled);
+  return (
+    <span className="flex" title={t(`health.${state}`)}>
+      <Dot tone={HEALTH_TONE[state] ?? 'ok'} />
+      <span className="sr-only">{t(`health.${state}`)}</span>
+    </span>
+  );
+}
+
 export function HealthBadge({ uuid, enabled }: { uuid: string; enabled: boolean }) {
   const { t } = useTranslation();
   const health = useBotHealth(uuid);

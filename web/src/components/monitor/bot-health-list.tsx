@@ -53,7 +53,7 @@ function HealthRow({ bot }: { bot: Bot }) {
         <Badge tone={tone}>
           <Dot tone={tone} className="size-1.5" />
           {t(`health.${state}`)}
-          {h?.since && state === 'running' && <span className="font-normal opacity-80">{formatAgo(h.since, lang)}</span>}
+          {h?.since && state === 'running' && <span className="hidden font-normal sm:inline">{formatAgo(h.since, lang)}</span>}
         </Badge>
         {h && (
           <span className="flex w-full flex-wrap gap-x-4 gap-y-1 text-[13px] text-muted tabular-nums sm:pl-10">

@@ -5,6 +5,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { Copy, Trash2 } from 'lucide-react';
 import { toast } from 'sonner';
 import { usePage } from '@/components/crumbs';
+import { UnsavedGuard } from '@/components/unsaved-guard';
 import { DynamicForm } from '@/components/form/dynamic-form';
 import { api } from '@/lib/api';
 import { errorText } from '@/lib/errors';
@@ -63,6 +64,7 @@ function PipelineEditor({ pipeline, docs }: { pipeline: Pipeline; docs: ConfigDo
   const [nameError, setNameError] = useState<string | undefined>();
   const [failure, setFailure] = useState<string | null>(null);
   const [errors, setErrors] = useState<Record<string, Record<string, FieldError>>>({});
+  const [deleted, setDeleted] = useState(false);
   const [socket, setSocket] = useState<SocketState>('connecting');
   const tab = params.get('tab') ?? 'config';
   const dirty = stable(draft) !== stable(saved);
@@ -115,6 +117,7 @@ function PipelineEditor({ pipeline, docs }: { pipeline: Pipeline; docs: ConfigDo
 
   return (
     <div className="flex min-h-full flex-col gap-5">
+      <UnsavedGuard dirty={dirty && !deleted} />
       <header className="flex flex-wrap items-center gap-x-4 gap-y-3">
         <span className="text-3xl leading-none" aria-hidden>{pipeline.emoji || DEFAULT_EMOJI}</span>
         <div className="min-w-0 flex-1">
@@ -155,7 +158,7 @@ function PipelineEditor({ pipeline, docs }: { pipeline: Pipeline; docs: ConfigDo
           <Tab value="dashboard">{t('pipelines.tab.dashboard')}</Tab>
         </TabList>
         <TabPanel value="config">
-          <ConfigForm pipeline={pipeline} docs={docs} draft={draft} setDraft={setDraft} nameError={nameError} errors={errors} context={context} mayManage={mayManage} />
+          <ConfigForm pipeline={pipeline} docs={docs} draft={draft} setDraft={setDraft} nameError={nameError} errors={errors} context={context} mayManage={mayManage} onDelete={() => setDeleted(true)} />
         </TabPanel>
         {mayRun && (
           <TabPanel value="chat" className="flex min-h-0 flex-1 flex-col">
@@ -169,7 +172,7 @@ function PipelineEditor({ pipeline, docs }: { pipeline: Pipeline; docs: ConfigDo
   );
 }
 
-function ConfigForm({ pipeline, docs, draft, setDraft, nameError, errors, context, mayManage }: {
+function ConfigForm({ pipeline, docs, draft, setDraft, nameError, errors, context, mayManage, onDelete }: {
   pipeline: Pipeline;
   docs: ConfigDoc[];
   draft: Draft;
@@ -178,6 +181,7 @@ function ConfigForm({ pipeline, docs, draft, setDraft, nameError, errors, contex
   errors: Record<string, Record<string, FieldError>>;
   context: Record<string, unknown>;
   mayManage: boolean;
+  onDelete: () => void;
 }) {
   const { t } = useTranslation();
   const [section, setSection] = useState<string>('ai');
@@ -210,7 +214,7 @@ function ConfigForm({ pipeline, docs, draft, setDraft, nameError, errors, contex
             <Section title={t('pipelines.section.basic')}>
               <BasicFields value={draft.basics} onChange={(basics) => setDraft({ ...draft, basics })} error={nameError} disabled={!mayManage} />
             </Section>
-            {mayManage && <PipelineActions pipeline={pipeline} />}
+            {mayManage && <PipelineActions pipeline={pipeline} onDelete={onDelete} />}
           </>
         )}
         {doc &&
@@ -231,7 +235,7 @@ function ConfigForm({ pipeline, docs, draft, setDraft, nameError, errors, contex
   );
 }
 
-function PipelineActions({ pipeline }: { pipeline: Pipeline }) {
+function PipelineActions({ pipeline, onDelete }: { pipeline: Pipeline; onDelete: () => void }) {
   const { t } = useTranslation();
   const navigate = useNavigate();
   const client = useQueryClient();
@@ -279,10 +283,13 @@ function PipelineActions({ pipeline }: { pipeline: Pipeline }) {
         action={t('common.delete')}
         onConfirm={async () => {
           await api.del(`/pipelines/${pipeline.uuid}`);
+          onDelete();
           toast.success(t('common.deleted'));
-          void navigate('/home/pipelines', { replace: true });
-          client.removeQueries({ queryKey: ['pipelines', pipeline.uuid] });
-          void client.invalidateQueries({ queryKey: ['pipelines'] });
+          setTimeout(() => {
+            void navigate('/home/pipelines', { replace: true });
+            client.removeQueries({ queryKey: ['pipelines', pipeline.uuid] });
+            void client.invalidateQueries({ queryKey: ['pipelines'] });
+          });
         }}
       />
     </>
