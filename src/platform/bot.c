@@ -80,8 +80,9 @@ void bot_state(struct bot *b, const char *state)
 json_t *bot_health(const struct bot *b)
 {
     char since[TIME_ISO_SIZE];
-    return json_pack("{s:s,s:s,s:s?}", "state", b->state ? b->state : "stopped", "since", time_iso(b->since_us, since),
-                     "last_error", b->last_error[0] ? b->last_error : NULL);
+    return json_pack("{s:s,s:s,s:s?}", "state", b->state ? b->state : "stopped", "since",
+                     time_iso(b->since_us, since), "last_error",
+                     b->last_error[0] ? b->last_error : NULL);
 }
 
 /* ---- calls into the adapter ------------------------------------------------------------------------------------------------- */
@@ -108,7 +109,8 @@ void bot_leave(struct bot_box *box)
         box_free(box);
 }
 
-bool bot_accept(struct bot *b, struct chat_event *event, const struct accept_opts *opts, struct accepted *out, struct error *err)
+bool bot_accept(struct bot *b, struct chat_event *event, const struct accept_opts *opts,
+                struct accepted *out, struct error *err)
 {
     const struct platform_host *host = &b->platform->opts.host;
     *out = (struct accepted){0};
@@ -143,24 +145,42 @@ bool bot_streams(const struct bot *b)
     return b->adapter->streaming;
 }
 
-bool bot_send(struct bot *b, const char *target_type, const char *target_id, json_t *chain, struct error *err)
+bool bot_send(struct bot *b, const char *target_type, const char *target_id, json_t *chain,
+              struct error *err)
 {
     struct bot_box *box = b->enabled ? bot_enter(b) : NULL;
     if (!box)
         return err_set(err, ERR_UNAVAILABLE, "the bot is not running");
-    bool ok = box->adapter->send ? box->adapter->send(box->instance, target_type, target_id, chain, err)
-                                 : err_set(err, ERR_INVALID, "%s cannot send messages on its own", box->adapter->name);
+    bool ok =
+        box->adapter->send
+            ? box->adapter->send(box->instance, target_type, target_id, chain, err)
+            : err_set(err, ERR_INVALID, "%s cannot send messages on its own", box->adapter->name);
     if (!ok && err->code != ERR_CANCELED)
         bot_log(b, LOG_ERROR, NULL, NULL, "A message was not sent: %s", err->msg);
     bot_leave(box);
     return ok;
 }
 
-void bot_delivered(struct bot *b, const char *delivery_id, bool ok, int64_t attempts, const char *error)
+void bot_delivered(struct bot *b, const char *delivery_id, bool ok, int64_t attempts,
+                   const char *error)
 {
     struct error err = {0};
     if (!delivery_id || !*delivery_id)
         return;
-    if (!ledger_delivered(b->platform->opts.store, &b->scope, delivery_id, ok ? "sent" : "failed", attempts, error, &err))
+    if (!ledger_delivered(b->platform->opts.store, &b->scope, delivery_id, ok ? "sent" : "failed",
+                          attempts, error, &err))
         log_error("bot", "the outcome of delivery %s was not stored: %s", delivery_id, err.msg);
+}
+
+bool bot_reset_session(struct bot *b, enum launcher launcher, const char *launcher_id, bool *removed, struct error *err)
+{
+    const struct platform_host *host = &b->platform->opts.host;
+    *removed = false;
+    return host->reset_session(host->arg, b, launcher, launcher_id, removed, err);
+}
+
+void bot_feedback(struct bot *b, const json_t *feedback_event)
+{
+    const struct platform_host *host = &b->platform->opts.host;
+    host->feedback(host->arg, b, feedback_event);
 }

@@ -143,6 +143,9 @@ void bot_log(struct bot *b, enum log_level level, const json_t *images, const ch
 json_t *bot_logs(struct bot *b, int64_t from_index, int64_t max_count); /* {logs, total_count} */
 /* Shortcuts for adapters. */
 bool bot_accept(struct bot *b, struct chat_event *event, const struct accept_opts *opts, struct accepted *out, struct error *err) warn_unused;
+/* To the host (platform_host). */
+bool bot_reset_session(struct bot *b, enum launcher launcher, const char *launcher_id, bool *removed, struct error *err) warn_unused;
+void bot_feedback(struct bot *b, const json_t *feedback_event);
 void bot_delivered(struct bot *b, const char *delivery_id, bool ok, int64_t attempts, const char *error);
 enum reply_result bot_reply(struct bot *b, const struct reply *r, struct error *err);
 bool bot_streams(const struct bot *b);
