@@ -101,8 +101,9 @@ static bool start(struct service *s, struct error *err)
     s->jobs_group = task_group_new(s->group, "jobs");
     if (!s->group || !s->jobs_group)
         return err_set(err, ERR_NOMEM, "out of memory");
-    /* What the ledger holds is taken up last: by then everything can answer. */
-    return start_base(s, err) && start_client(s, err) && start_engine(s, err) && start_api(s, err) && engine_start(s->engine, err) &&
+    /* What the ledger holds is taken up before the port opens: a message that came in between would be found there and run twice, and
+     * answers that wait go before new ones of their session. */
+    return start_base(s, err) && start_client(s, err) && start_engine(s, err) && engine_start(s->engine, err) && start_api(s, err) &&
            task_spawn(s->jobs_group, "maintenance", maintenance_run, &s->ops, err);
 }
 

@@ -25,11 +25,10 @@ static void drop_images(void *arg)
     struct drop *d = arg;
     size_t i;
     json_t *k;
-    json_array_foreach(d->keys, i, k)
-    {
+    json_array_foreach (d->keys, i, k) {
         struct error err = {0};
-        if (!objects_delete(d->platform->opts.objects, &d->scope, json_sv(k), &err) && err.code != ERR_NOT_FOUND &&
-            err.code != ERR_CANCELED)
+        if (!objects_delete(d->platform->opts.objects, &d->scope, json_sv(k), &err) &&
+            err.code != ERR_NOT_FOUND && err.code != ERR_CANCELED)
             log_warn("bot", "a picture of an event log was not removed: %s", err.msg);
     }
     json_decref(d->keys);
@@ -40,7 +39,8 @@ static void drop_images(void *arg)
 static void drop_later(struct bot *b, json_t *keys)
 {
     struct error err = {0};
-    struct drop *d = json_array_size(keys) > 0 && b->platform->opts.objects ? new (struct drop) : NULL;
+    struct drop *d =
+        json_array_size(keys) > 0 && b->platform->opts.objects ? new (struct drop) : NULL;
     if (d) {
         *d = (struct drop){.platform = b->platform, .scope = b->scope, .keys = keys};
         if (task_spawn(b->platform->group, "bot log", drop_images, d, &err))
@@ -79,12 +79,14 @@ static json_t *save_one(struct save *s, struct str uri, struct error *err)
 {
     struct str mime, text, data, key = STR_NONE;
     auto_arena a = arena_new(2u * IMAGE_BYTES_MAX);
-    if (!a || !data_uri_split(uri, &mime, &text) || !base64_decode(a, text, IMAGE_BYTES_MAX, &data, err))
+    if (!a || !data_uri_split(uri, &mime, &text) ||
+        !base64_decode(a, text, IMAGE_BYTES_MAX, &data, err))
         return NULL;
     char unique[UUID_SIZE];
     uuid4(unique);
     struct str owner = str_fmt(a, "%s-%s", s->session ? s->session : "", unique);
-    if (!objects_put(s->bot->platform->opts.objects, &s->bot->scope, "bot_log", owner, str_c(suffix_of(mime)), data, a, &key, err))
+    if (!objects_put(s->bot->platform->opts.objects, &s->bot->scope, "bot_log", owner,
+                     str_c(suffix_of(mime)), data, a, &key, err))
         return NULL;
     return json_strn(key);
 }
@@ -96,15 +98,16 @@ static void save_images(void *arg)
     auto_json keys = json_array();
     size_t i;
     json_t *c;
-    json_array_foreach(s->images, i, c)
-    {
+    json_array_foreach (s->images, i, c) {
         struct error err = {0};
         struct str uri = json_s(c, "base64");
-        json_t *key = uri.n && json_array_size(keys) < IMAGES_PER_ENTRY ? save_one(s, uri, &err) : NULL;
+        json_t *key =
+            uri.n && json_array_size(keys) < IMAGES_PER_ENTRY ? save_one(s, uri, &err) : NULL;
         if (key)
             json_array_append_new(keys, key);
         else if (err.code && err.code != ERR_CANCELED && err.code != ERR_INVALID)
-            log_warn("bot", "a picture was not kept in the event log bot=%s: %s", s->bot->uuid, err.msg);
+            log_warn("bot", "a picture was not kept in the event log bot=%s: %s", s->bot->uuid,
+                     err.msg);
     }
     struct bot_entry *e = entry_of(l, s->epoch, s->seq);
     if (e && !e->images)
@@ -125,8 +128,7 @@ static void save_later(struct bot *b, const struct bot_entry *e, const json_t *i
     bool any = false;
     size_t i;
     json_t *c;
-    json_array_foreach(images, i, c)
-    {
+    json_array_foreach (images, i, c) {
         any = any || json_s(c, "base64").n > 0;
     }
     if (!any || !b->platform->opts.objects || b->log.saving >= SAVING_MAX)
@@ -134,7 +136,10 @@ static void save_later(struct bot *b, const struct bot_entry *e, const json_t *i
     struct save *s = new (struct save);
     if (!s)
         return;
-    *s = (struct save){.bot = b, .epoch = b->log.epoch, .seq = e->seq, .images = json_incref((json_t *)(uintptr_t)images)};
+    *s = (struct save){.bot = b,
+                       .epoch = b->log.epoch,
+                       .seq = e->seq,
+                       .images = json_incref((json_t *)(uintptr_t)images)};
     s->session = e->session ? mem_strndup(e->session, strlen(e->session)) : NULL;
     if (task_spawn(b->platform->group, "bot log", save_images, s, &err)) {
         b->log.saving++;
@@ -195,7 +200,8 @@ static char *cut_text(struct str text)
     return p;
 }
 
-static void add(struct bot *b, enum log_level level, const json_t *images, const char *session, struct str text)
+static void add(struct bot *b, enum log_level level, const json_t *images, const char *session,
+                struct str text)
 {
     struct bot_log *l = &b->log;
     struct bot_entry *e = new (struct bot_entry);
@@ -207,14 +213,16 @@ static void add(struct bot *b, enum log_level level, const json_t *images, const
     }
     if (l->n == BOT_LOG_MAX)
         forget(b, BOT_LOG_DROP, true);
-    *e = (struct bot_entry){.seq = l->next_seq++, .unix_s = time_wall_us() / 1000000, .level = level, .text = copy};
+    *e = (struct bot_entry){
+        .seq = l->next_seq++, .unix_s = time_wall_us() / 1000000, .level = level, .text = copy};
     e->session = session ? mem_strndup(session, strlen(session)) : NULL;
     l->ring[l->n++] = e;
     if (json_array_size(images) > 0)
         save_later(b, e, images);
 }
 
-void bot_log(struct bot *b, enum log_level level, const json_t *images, const char *session, const char *fmt, ...)
+void bot_log(struct bot *b, enum log_level level, const json_t *images, const char *session,
+             const char *fmt, ...)
 {
     char small[1024];
     va_list args;
@@ -236,7 +244,8 @@ void bot_log(struct bot *b, enum log_level level, const json_t *images, const ch
     }
     struct str text = str_n(big ? big : small, (size_t)n);
     if (level == LOG_ERROR)
-        snprintf(b->last_error, sizeof b->last_error, "%.*s", (int)utf8_border(text.p, text.n < 390 ? text.n : 390), text.p);
+        snprintf(b->last_error, sizeof b->last_error, "%.*s",
+                 (int)utf8_border(text.p, text.n < 390 ? text.n : 390), text.p);
     if (level >= LOG_WARN)
         log_line(level, "bot", __FILE__, __LINE__, "bot=%s %.500s", b->uuid, text.p);
     if (!b->removed)
@@ -246,9 +255,11 @@ void bot_log(struct bot *b, enum log_level level, const json_t *images, const ch
 
 static json_t *entry_json(const struct bot_entry *e)
 {
-    return json_pack("{s:I,s:I,s:s,s:o,s:o,s:s}", "seq_id", (json_int_t)e->seq, "timestamp", (json_int_t)e->unix_s, "level",
-                     level_name(e->level), "text", json_strn(str_c(e->text)), "images",
-                     e->images ? json_deep_copy(e->images) : json_array(), "message_session_id", e->session ? e->session : "");
+    return json_pack("{s:I,s:I,s:s,s:o,s:o,s:s}", "seq_id", (json_int_t)e->seq, "timestamp",
+                     (json_int_t)e->unix_s, "level", level_name(e->level), "text",
+                     json_strn(str_c(e->text)), "images",
+                     e->images ? json_deep_copy(e->images) : json_array(), "message_session_id",
+                     e->session ? e->session : "");
 }
 
 json_t *bot_logs(struct bot *b, int64_t from_index, int64_t max_count)

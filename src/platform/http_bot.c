@@ -66,13 +66,18 @@ static bool check_url(struct http_bot *h, struct error *err)
     struct url u;
     struct error why = {0};
     if (!*h->url)
-        return !h->bot->enabled || err_set(err, ERR_INVALID, "adapter_config.callback_url is required");
-    if (!url_parse(str_c(h->url), &u, &why) || (!str_eqz(u.scheme, "http") && !str_eqz(u.scheme, "https")))
-        return err_set(err, ERR_INVALID, "adapter_config.callback_url must be an http or https address");
+        return !h->bot->enabled ||
+               err_set(err, ERR_INVALID, "adapter_config.callback_url is required");
+    if (!url_parse(str_c(h->url), &u, &why) ||
+        (!str_eqz(u.scheme, "http") && !str_eqz(u.scheme, "https")))
+        return err_set(err, ERR_INVALID,
+                       "adapter_config.callback_url must be an http or https address");
     if (u.port)
-        snprintf(h->origin, sizeof h->origin, STR_FMT "://" STR_FMT ":%u", STR_ARG(u.scheme), STR_ARG(u.host), u.port);
+        snprintf(h->origin, sizeof h->origin, STR_FMT "://" STR_FMT ":%u", STR_ARG(u.scheme),
+                 STR_ARG(u.host), u.port);
     else
-        snprintf(h->origin, sizeof h->origin, STR_FMT "://" STR_FMT, STR_ARG(u.scheme), STR_ARG(u.host));
+        snprintf(h->origin, sizeof h->origin, STR_FMT "://" STR_FMT, STR_ARG(u.scheme),
+                 STR_ARG(u.host));
     return true;
 }
 
@@ -83,13 +88,15 @@ static bool read_config(struct http_bot *h, const json_t *c, struct error *err)
     h->url = json_z_or(c, "callback_url", "");
     h->group_by_default = strcmp(json_z_or(c, "default_session_type", "person"), "group") == 0;
     h->signed_only = json_b_or(c, "signature_required", true);
-    int64_t timeout = json_i_or(c, "callback_timeout", 15), retries = json_i_or(c, "callback_max_retries", 3);
+    int64_t timeout = json_i_or(c, "callback_timeout", 15),
+            retries = json_i_or(c, "callback_max_retries", 3);
     if (!*h->inbound && h->signed_only)
         return err_set(err, ERR_INVALID, "adapter_config.inbound_secret is required");
     if (!*h->outbound)
         h->outbound = h->inbound;
     if (timeout < 1 || timeout > 3600)
-        return err_set(err, ERR_INVALID, "adapter_config.callback_timeout must be 1 to 3600 seconds");
+        return err_set(err, ERR_INVALID,
+                       "adapter_config.callback_timeout must be 1 to 3600 seconds");
     if (retries < 0 || retries > 100)
         return err_set(err, ERR_INVALID, "adapter_config.callback_max_retries must be 0 to 100");
     h->timeout_s = (int)timeout;
@@ -105,7 +112,8 @@ static void *open_bot(const struct adapter_env *env, struct error *err)
         return NULL;
     }
     h->bot = env->bot;
-    if (read_config(h, env->config, err) && (env->bot->checking || (h->state = hb_state_of(env->bot, err))))
+    if (read_config(h, env->config, err) &&
+        (env->bot->checking || (h->state = hb_state_of(env->bot, err))))
         return h;
     mem_free(h);
     return NULL;
@@ -125,12 +133,14 @@ static void answer_json(struct http_request *r, int status, json_t *body_stolen)
     if (json_put(&text, body))
         http_answer(r, status, "application/json", buf_view(&text));
     else
-        http_answer(r, 500, "application/json", S("{\"code\":50001,\"msg\":\"internal error\",\"data\":null}"));
+        http_answer(r, 500, "application/json",
+                    S("{\"code\":50001,\"msg\":\"internal error\",\"data\":null}"));
 }
 
 static void refuse(struct http_request *r, int status, int code, const char *msg)
 {
-    answer_json(r, status, json_pack("{s:i,s:o,s:n}", "code", code, "msg", json_strn(str_c(msg)), "data"));
+    answer_json(r, status,
+                json_pack("{s:i,s:o,s:n}", "code", code, "msg", json_strn(str_c(msg)), "data"));
 }
 
 /* An error of the layers below as one of the documented answers. */
@@ -169,12 +179,15 @@ static bool is_digits(struct str s)
 /* The reason why a request is refused, or NULL. The time is judged first: an old request tells nothing about its signature. */
 static const char *signature_fault(const struct http_bot *h, const struct http_request *r)
 {
-    struct str ts = http_header_get(r, "X-LB-Timestamp"), given = http_header_get(r, "X-LB-Signature");
+    struct str ts = http_header_get(r, "X-LB-Timestamp"),
+               given = http_header_get(r, "X-LB-Signature");
     int64_t at;
     if (!ts.n || !given.n)
         return "missing_headers";
     if (!str_to_i64(ts, &at))
-        return is_digits(ts.p[0] == '-' ? str_sub(ts, 1, ts.n) : ts) ? "expired" : "bad_timestamp"; /* beyond 64 bits */
+        return is_digits(ts.p[0] == '-' ? str_sub(ts, 1, ts.n) : ts)
+                   ? "expired"
+                   : "bad_timestamp"; /* beyond 64 bits */
     int64_t now = time_wall_us() / 1000000;
     if (at < now - SIGNATURE_WINDOW_S || at > now + SIGNATURE_WINDOW_S)
         return "expired";
@@ -203,7 +216,7 @@ static void note_refused(struct http_bot *h, const char *reason)
 struct message {
     const char *session_id, *sender_id, *sender_name, *group_name;
     bool group;
-    const json_t *chain;     /* as sent */
+    const json_t *chain; /* as sent */
 };
 
 /* A text or an integer as a text without NUL; "" when absent. False: another type. */
@@ -221,7 +234,8 @@ static bool id_text(struct arena *a, const json_t *v, const char **out)
     return true;
 }
 
-static bool read_session(const struct http_bot *h, const json_t *body, struct arena *a, struct message *m, struct error *err)
+static bool read_session(const struct http_bot *h, const json_t *body, struct arena *a,
+                         struct message *m, struct error *err)
 {
     if (!id_text(a, json_object_get(body, "session_id"), &m->session_id))
         return err_set(err, ERR_INVALID, "session_id must be a text");
@@ -234,10 +248,12 @@ static bool read_session(const struct http_bot *h, const json_t *body, struct ar
     if (!type || json_is_null(type))
         return true;
     m->group = str_eqz(json_sv(type), "group");
-    return m->group || str_eqz(json_sv(type), "person") || err_set(err, ERR_INVALID, "session_type must be person or group");
+    return m->group || str_eqz(json_sv(type), "person") ||
+           err_set(err, ERR_INVALID, "session_type must be person or group");
 }
 
-static bool read_fields(const struct http_bot *h, const json_t *body, struct arena *a, struct message *m, struct error *err)
+static bool read_fields(const struct http_bot *h, const json_t *body, struct arena *a,
+                        struct message *m, struct error *err)
 {
     if (!read_session(h, body, a, m, err))
         return false;
@@ -283,9 +299,9 @@ struct intake {
     struct http_bot *h;
     struct http_request *r;
     struct message m;
-    char id[40];             /* "in_<32 hex>" */
-    char key[65];            /* digest of the idempotency key, "" for none */
-    struct hb_sync *sync;    /* NULL: answered by callback */
+    char id[40];          /* "in_<32 hex>" */
+    char key[65];         /* digest of the idempotency key, "" for none */
+    struct hb_sync *sync; /* NULL: answered by callback */
 };
 
 static bool take_key(struct intake *in, struct error *err)
@@ -352,8 +368,10 @@ static void do_message(struct intake *in)
         refuse_error(in->h, in->r, &err);
         return;
     }
-    answer_json(in->r, 202, json_pack("{s:i,s:s,s:{s:s,s:s,s:b}}", "code", 0, "msg", "accepted", "data", "session_id",
-                                      in->m.session_id, "accepted_message_id", in->id, "aggregating", 1));
+    answer_json(in->r, 202,
+                json_pack("{s:i,s:s,s:{s:s,s:s,s:b}}", "code", 0, "msg", "accepted", "data",
+                          "session_id", in->m.session_id, "accepted_message_id", in->id,
+                          "aggregating", 1));
 }
 
 static void do_sync(struct intake *in)
@@ -377,8 +395,10 @@ static void do_sync(struct intake *in)
         map_del(&st->syncs, str_c(key));
         hb_state_unref(st);
         if (ok)
-            answer_json(in->r, 200, json_pack("{s:i,s:s,s:{s:s,s:s,s:o}}", "code", 0, "msg", "ok", "data", "session_id",
-                                              in->m.session_id, "reply_to", in->id, "message", hb_sync_message(&s)));
+            answer_json(in->r, 200,
+                        json_pack("{s:i,s:s,s:{s:s,s:s,s:o}}", "code", 0, "msg", "ok", "data",
+                                  "session_id", in->m.session_id, "reply_to", in->id, "message",
+                                  hb_sync_message(&s)));
         else
             refuse_error(in->h, in->r, &err);
     }
@@ -393,12 +413,14 @@ static void do_reset(struct http_bot *h, struct http_request *r, const json_t *b
     bool removed = false;
     const struct platform_host *host = &h->bot->platform->opts.host;
     if (!read_session(h, body, r->arena, &m, &err) ||
-        !host->reset_session(host->arg, h->bot, m.group ? LAUNCHER_GROUP : LAUNCHER_PERSON, m.session_id, &removed, &err)) {
+        !host->reset_session(host->arg, h->bot, m.group ? LAUNCHER_GROUP : LAUNCHER_PERSON,
+                             m.session_id, &removed, &err)) {
         refuse_error(h, r, &err);
         return;
     }
-    answer_json(r, 200, json_pack("{s:i,s:s,s:{s:s,s:b}}", "code", 0, "msg", "ok", "data", "session_id", m.session_id, "removed",
-                                  (int)removed));
+    answer_json(r, 200,
+                json_pack("{s:i,s:s,s:{s:s,s:b}}", "code", 0, "msg", "ok", "data", "session_id",
+                          m.session_id, "removed", (int)removed));
 }
 
 static void webhook_request(void *instance, struct http_request *r, struct str sub_path)
@@ -490,9 +512,11 @@ static enum reply_result redeliver(void *instance, const json_t *row, struct err
     return hb_out_redeliver(((struct http_bot *)instance)->state, row, err);
 }
 
-static bool send_message(void *instance, const char *target_type, const char *target_id, json_t *chain, struct error *err)
+static bool send_message(void *instance, const char *target_type, const char *target_id,
+                         json_t *chain, struct error *err)
 {
-    return hb_out_send(((struct http_bot *)instance)->state, strcmp(target_type, "group") == 0, target_id, chain, err);
+    return hb_out_send(((struct http_bot *)instance)->state, strcmp(target_type, "group") == 0,
+                       target_id, chain, err);
 }
 
 const struct adapter adapter_http_bot = {

@@ -14,10 +14,16 @@
 
 #include <stdio.h>
 
-enum { ANSWER_MAX = 1 << 20, CONNECT_MS = 10000, AGAIN_MS = 100, SWEEP_US = 10000000, TURN_IDLE_US = 600000000 };
+enum {
+    ANSWER_MAX = 1 << 20,
+    CONNECT_MS = 10000,
+    AGAIN_MS = 100,
+    SWEEP_US = 10000000,
+    TURN_IDLE_US = 600000000
+};
 
 struct hb_turn {
-    struct list node;        /* in its session while it is open */
+    struct list node; /* in its session while it is open */
     char id[40];
     int64_t begun;           /* parts handed to the network so far */
     int64_t first_us, at_us; /* its first part came; last touched */
@@ -28,8 +34,8 @@ struct hb_turn {
 };
 struct hb_part {
     struct list node;
-    struct hb_turn *turn;    /* NULL: proactive, or from the ledger */
-    json_t *chain;           /* until `body` is made */
+    struct hb_turn *turn; /* NULL: proactive, or from the ledger */
+    json_t *chain;        /* until `body` is made */
     char *reply_to;
     char response[40], delivery[40];
     struct buf body;
@@ -37,7 +43,7 @@ struct hb_part {
 };
 struct hb_session {
     struct hb_state *st;
-    char *key;               /* type and session id */
+    char *key; /* type and session id */
     struct list queue, turns;
     size_t queued;
     bool working, retrying;
@@ -52,16 +58,19 @@ bool hb_is_final(const struct reply *r)
 
 /* ---- parts and turns -------------------------------------------------------------------------------------------------------- */
 
-static json_t *body_json(const char *session_id, const char *reply_to, int64_t sequence, bool final, bool stream, json_t *chain)
+static json_t *body_json(const char *session_id, const char *reply_to, int64_t sequence, bool final,
+                         bool stream, json_t *chain)
 {
     char when[TIME_ISO_SIZE + 8];
     time_iso(time_wall_us(), when);
     memcpy(when + strlen(when), "+00:00", 7);
-    return json_pack("{s:s,s:s,s:I,s:b,s:b,s:O,s:s}", "session_id", session_id, "reply_to", reply_to, "sequence",
-                     (json_int_t)sequence, "is_final", (int)final, "stream", (int)stream, "message", chain, "timestamp", when);
+    return json_pack("{s:s,s:s,s:I,s:b,s:b,s:O,s:s}", "session_id", session_id, "reply_to",
+                     reply_to, "sequence", (json_int_t)sequence, "is_final", (int) final, "stream",
+                     (int)stream, "message", chain, "timestamp", when);
 }
 
-static struct hb_part *part_new(const char *reply_to, const char *delivery_id, const char *response_id)
+static struct hb_part *part_new(const char *reply_to, const char *delivery_id,
+                                const char *response_id)
 {
     struct hb_part *p = new (struct hb_part);
     if (!p || !(p->reply_to = mem_strndup(reply_to, strlen(reply_to)))) {
@@ -251,7 +260,8 @@ static enum outcome attempt(const struct http_bot *h, struct str body, char *why
     struct http_result res = {0};
     struct error err = {0};
     if (!http_fetch(a, &call, &res, &err)) {
-        snprintf(why, why_size, "%.*s", (int)utf8_border(err.msg, strnlen(err.msg, why_size - 1)), err.msg);
+        snprintf(why, why_size, "%.*s", (int)utf8_border(err.msg, strnlen(err.msg, why_size - 1)),
+                 err.msg);
         if (err.code == ERR_CANCELED)
             return LEFT;
         return err.code == ERR_INVALID || err.code == ERR_DENIED ? GIVEN_UP : AGAIN;
@@ -277,7 +287,8 @@ static bool pause_before(struct hb_state *st, int64_t attempts)
 }
 
 /* All attempts of one part, with the configuration of the moment. LEFT: not decided, the ledger still has it. */
-static enum outcome deliver(struct hb_state *st, const struct hb_part *p, int64_t *attempts, char *why, size_t why_size)
+static enum outcome deliver(struct hb_state *st, const struct hb_part *p, int64_t *attempts,
+                            char *why, size_t why_size)
 {
     *attempts = 0;
     for (;;) {
@@ -296,7 +307,8 @@ static enum outcome deliver(struct hb_state *st, const struct hb_part *p, int64_
         if (o == AGAIN && *attempts > most)
             o = GIVEN_UP;
         if (o == GIVEN_UP)
-            bot_log(st->bot, LOG_ERROR, NULL, NULL, "A callback to %s was given up after %lld attempts: %s", origin,
+            bot_log(st->bot, LOG_ERROR, NULL, NULL,
+                    "A callback to %s was given up after %lld attempts: %s", origin,
                     (long long)*attempts, why);
         if (o != AGAIN)
             return o;
@@ -314,7 +326,8 @@ static bool begin(struct hb_session *s, struct hb_part *p)
         t->begun++;
     if (p->body.n > 0)
         return true;
-    auto_json body = body_json(s->key + 1, p->reply_to, t ? t->begun : 1, p->final, p->stream, p->chain);
+    auto_json body =
+        body_json(s->key + 1, p->reply_to, t ? t->begun : 1, p->final, p->stream, p->chain);
     return json_put(&p->body, body);
 }
 
@@ -322,7 +335,8 @@ static bool begin(struct hb_session *s, struct hb_part *p)
 static bool hold_first(struct hb_session *s)
 {
     for (;;) {
-        struct hb_part *p = list_empty(&s->queue) ? NULL : container_of(s->queue.next, struct hb_part, node);
+        struct hb_part *p =
+            list_empty(&s->queue) ? NULL : container_of(s->queue.next, struct hb_part, node);
         struct hb_turn *t = p ? p->turn : NULL;
         if (!t || t->waiting != p || t->begun > 0 || s->st->stopping)
             return true;
@@ -414,7 +428,8 @@ json_t *hb_out_payload(struct hb_state *st, const char *key, const struct reply 
     }
     int64_t sequence = t ? t->begun + (int64_t)t->pinned + 1 : 1;
     auto_json body = body_json(key + 1, r->message_id, sequence, true, r->is_chunk, r->chain);
-    json_t *payload = json_pack("{s:b,s:s,s:O}", "group", (int)(key[0] == 'g'), "session_id", key + 1, "body", body);
+    json_t *payload = json_pack("{s:b,s:s,s:O}", "group", (int)(key[0] == 'g'), "session_id",
+                                key + 1, "body", body);
     struct hb_part *p = payload && t ? part_new(r->message_id, r->delivery_id, NULL) : NULL;
     if (!t || !payload)
         return payload;
@@ -447,7 +462,8 @@ static bool wait_for_room(struct hb_state *st, const char *key, struct error *er
         const struct hb_session *s = map_get(&st->sessions, str_c(key));
         if (st->gone)
             return err_set(err, ERR_UNAVAILABLE, "the bot no longer exists");
-        bool full = (s && s->queued >= HB_QUEUE_MAX) || ((!s || !s->working) && st->working >= HB_SESSIONS_MAX);
+        bool full = (s && s->queued >= HB_QUEUE_MAX) ||
+                    ((!s || !s->working) && st->working >= HB_SESSIONS_MAX);
         if (!full || st->stopping)
             return true;
         if (!task_cond_wait(&st->room, err))
@@ -458,12 +474,15 @@ static bool wait_for_room(struct hb_state *st, const char *key, struct error *er
 /* Whether `r` goes on where the waiting snapshot of its turn stands. */
 static bool continues(const struct hb_turn *t, const struct reply *r)
 {
-    return t->waiting && r->is_chunk && strcmp(t->waiting->response, r->response_id ? r->response_id : "") == 0;
+    return t->waiting && r->is_chunk &&
+           strcmp(t->waiting->response, r->response_id ? r->response_id : "") == 0;
 }
 
-static bool add_part(struct hb_session *s, struct hb_turn *t, const struct reply *r, bool pinned, bool final)
+static bool add_part(struct hb_session *s, struct hb_turn *t, const struct reply *r, bool pinned,
+                     bool final)
 {
-    struct hb_part *p = part_new(r->message_id, final ? r->delivery_id : NULL, r->is_chunk ? r->response_id : NULL);
+    struct hb_part *p =
+        part_new(r->message_id, final ? r->delivery_id : NULL, r->is_chunk ? r->response_id : NULL);
     if (!p)
         return false;
     p->turn = t;
@@ -521,7 +540,8 @@ static bool add_final(struct hb_session *s, struct hb_turn *t, const struct repl
     return true;
 }
 
-enum reply_result hb_out_reply(struct hb_state *st, const char *key, const struct reply *r, struct error *err)
+enum reply_result hb_out_reply(struct hb_state *st, const char *key, const struct reply *r,
+                               struct error *err)
 {
     bool final = hb_is_final(r), droppable = r->is_chunk && !r->is_final;
     if (!droppable && !wait_for_room(st, key, err))
@@ -531,14 +551,16 @@ enum reply_result hb_out_reply(struct hb_state *st, const char *key, const struc
     bool ok = t && (final ? add_final(s, t, r) : add_middle(s, t, r));
     if (ok)
         return REPLY_QUEUED;
-    err_set(err, st->gone ? ERR_UNAVAILABLE : ERR_NOMEM, st->gone ? "the bot no longer exists" : "out of memory");
+    err_set(err, st->gone ? ERR_UNAVAILABLE : ERR_NOMEM,
+            st->gone ? "the bot no longer exists" : "out of memory");
     return REPLY_FAILED;
 }
 
 enum reply_result hb_out_redeliver(struct hb_state *st, const json_t *row, struct error *err)
 {
     const json_t *stored = json_object_get(row, "payload");
-    auto_json payload = json_is_string(stored) ? json_parse_words(json_sv(stored), err) : json_incref((json_t *)(uintptr_t)stored);
+    auto_json payload = json_is_string(stored) ? json_parse_words(json_sv(stored), err)
+                                               : json_incref((json_t *)(uintptr_t)stored);
     const json_t *body = json_object_get(payload, "body");
     const char *session_id = json_z(payload, "session_id");
     if (!body || !session_id) {
@@ -547,7 +569,8 @@ enum reply_result hb_out_redeliver(struct hb_state *st, const json_t *row, struc
     }
     char *key = hb_session_key(json_b_or(payload, "group", false), session_id);
     struct hb_session *s = key ? session_get(st, key) : NULL;
-    struct hb_part *p = s ? part_new(json_z_or(body, "reply_to", ""), json_z_or(row, "id", ""), NULL) : NULL;
+    struct hb_part *p =
+        s ? part_new(json_z_or(body, "reply_to", ""), json_z_or(row, "id", ""), NULL) : NULL;
     mem_free(key);
     if (!p || !json_put(&p->body, body)) {
         part_free(p);
@@ -559,7 +582,8 @@ enum reply_result hb_out_redeliver(struct hb_state *st, const json_t *row, struc
     return REPLY_QUEUED;
 }
 
-bool hb_out_send(struct hb_state *st, bool group, const char *session_id, json_t *chain, struct error *err)
+bool hb_out_send(struct hb_state *st, bool group, const char *session_id, json_t *chain,
+                 struct error *err)
 {
     char *key = hb_session_key(group, session_id);
     st->refs++;

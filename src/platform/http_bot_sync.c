@@ -59,9 +59,9 @@ static bool answers(const struct reply *r, const char *id)
         return true;
     size_t i;
     json_t *c;
-    json_array_foreach(r->event ? r->event->chain : NULL, i, c)
-    {
-        if (strcmp(json_z_or(c, "type", ""), "Source") == 0 && strcmp(json_z_or(c, "id", ""), id) == 0)
+    json_array_foreach (r->event ? r->event->chain : NULL, i, c) {
+        if (strcmp(json_z_or(c, "type", ""), "Source") == 0 &&
+            strcmp(json_z_or(c, "id", ""), id) == 0)
             return true;
     }
     return false;
@@ -76,10 +76,12 @@ bool hb_sync_reply(struct hb_state *st, const char *key, const struct reply *r)
     json_t *last = n ? json_array_get(s->parts, n - 1) : NULL;
     const char *response = json_z(last, "response");
     /* Snapshots are cumulative: only the last one of a response counts. */
-    if (r->is_chunk && r->response_id && response && strcmp(response, r->response_id) == 0 && !json_b_or(last, "whole", false))
+    if (r->is_chunk && r->response_id && response && strcmp(response, r->response_id) == 0 &&
+        !json_b_or(last, "whole", false))
         json_array_remove(s->parts, n - 1);
-    json_t *part = json_pack("{s:O,s:s*,s:b}", "chain", r->chain, "response", r->is_chunk ? r->response_id : NULL, "whole",
-                             (int)(!r->is_chunk || r->is_final));
+    json_t *part =
+        json_pack("{s:O,s:s*,s:b}", "chain", r->chain, "response",
+                  r->is_chunk ? r->response_id : NULL, "whole", (int)(!r->is_chunk || r->is_final));
     if (part)
         json_array_append_new(s->parts, part);
     if (hb_is_final(r)) {
@@ -111,8 +113,7 @@ json_t *hb_sync_message(const struct hb_sync *s)
     json_t *out = json_array();
     size_t i;
     json_t *part;
-    json_array_foreach(s->parts, i, part)
-    {
+    json_array_foreach (s->parts, i, part) {
         json_array_extend(out, json_object_get(part, "chain"));
     }
     return out;

@@ -52,8 +52,7 @@ static bool is_option(const json_t *options, const char *value)
 {
     size_t i;
     json_t *o;
-    json_array_foreach(options, i, o)
-    {
+    json_array_foreach (options, i, o) {
         if (strcmp(json_z_or(o, "name", ""), value) == 0)
             return true;
     }
@@ -66,7 +65,8 @@ static json_t *to_integer(const json_t *v)
     int64_t i;
     if (json_is_integer(v))
         return json_integer(json_integer_value(v));
-    if (json_is_real(v) && fabs(json_real_value(v)) < 1e15 && floor(json_real_value(v)) == json_real_value(v))
+    if (json_is_real(v) && fabs(json_real_value(v)) < 1e15 &&
+        floor(json_real_value(v)) == json_real_value(v))
         return json_integer((json_int_t)json_real_value(v));
     return json_is_string(v) && str_to_i64(json_sv(v), &i) ? json_integer(i) : NULL;
 }
@@ -98,7 +98,10 @@ static json_t *converted(const json_t *field, const json_t *v, const char **want
     }
     if (strcmp(type, "select") == 0) {
         *wanted = "one of its options";
-        return json_is_string(v) && is_option(json_object_get(field, "options"), json_string_value(v)) ? json_incref(same) : NULL;
+        return json_is_string(v) &&
+                       is_option(json_object_get(field, "options"), json_string_value(v))
+                   ? json_incref(same)
+                   : NULL;
     }
     *wanted = "a text";
     return json_is_string(v) ? json_incref(same) : NULL;
@@ -112,8 +115,10 @@ static bool take_field(const json_t *field, json_t *config, struct error *err)
     const json_t *v = json_object_get(config, name), *def = json_object_get(field, "default");
     if (!v || json_is_null(v)) {
         if (!def)
-            return !json_b_or(field, "required", false) || err_set(err, ERR_INVALID, "adapter_config.%s is required", name);
-        return json_object_set_new(config, name, json_deep_copy(def)) == 0 || err_set(err, ERR_NOMEM, "out of memory");
+            return !json_b_or(field, "required", false) ||
+                   err_set(err, ERR_INVALID, "adapter_config.%s is required", name);
+        return json_object_set_new(config, name, json_deep_copy(def)) == 0 ||
+               err_set(err, ERR_NOMEM, "out of memory");
     }
     const char *wanted = "";
     json_t *value = converted(field, v, &wanted);
@@ -128,7 +133,8 @@ json_t *manifest_config(const struct adapter *a, const json_t *given, struct err
         err_set(err, ERR_INVALID, "adapter_config must be an object");
         return NULL;
     }
-    auto_json config = json_is_object(given) ? json_copy((json_t *)(uintptr_t)given) : json_object();
+    auto_json config =
+        json_is_object(given) ? json_copy((json_t *)(uintptr_t)given) : json_object();
     if (!config) {
         err_set(err, ERR_NOMEM, "out of memory");
         return NULL;
@@ -136,8 +142,7 @@ json_t *manifest_config(const struct adapter *a, const json_t *given, struct err
     const json_t *fields = json_at(adapter_manifest(a->name), "spec.config");
     size_t i;
     json_t *f;
-    json_array_foreach(fields, i, f)
-    {
+    json_array_foreach (fields, i, f) {
         if (!take_field(f, config, err))
             return NULL;
     }

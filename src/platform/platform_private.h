@@ -6,8 +6,9 @@
 #include "platform/platform.h"
 
 enum {
-    BOT_STOP_MS = 15000,  /* platforms.md §1.3: kill() */
-    BOT_DRAIN_MS = 3000,  /* answers on their way when the process stops; what is left is in the ledger */
+    BOT_STOP_MS = 15000, /* platforms.md §1.3: kill() */
+    BOT_DRAIN_MS =
+        1500, /* answers on their way when the process stops; what is left is in the ledger */
     BOT_LOG_MAX = 200,
     BOT_LOG_DROP = 50,
     BOT_LOG_CHARS = 20000,
@@ -19,7 +20,7 @@ struct bot_box {
     struct bot *bot;
     const struct adapter *adapter;
     void *instance;
-    json_t *config;           /* with the manifest's defaults */
+    json_t *config; /* with the manifest's defaults */
     struct task_group *group;
     long users;
     bool retired;
@@ -28,22 +29,25 @@ struct bot_box {
 /* What an adapter keeps over reloads of its bot (answers on their way). Made by the adapter at its first open. */
 struct bot_keep {
     void *p;
-    void (*stop)(void *p, int64_t grace_ms);   /* the process stops: hand over what can be handed over, then end all fibers */
-    void (*end)(void *p);                      /* the bot is gone for good: give up what waits; releases p */
+    void (*stop)(
+        void *p,
+        int64_t
+            grace_ms); /* the process stops: hand over what can be handed over, then end all fibers */
+    void (*end)(void *p); /* the bot is gone for good: give up what waits; releases p */
 };
 
 struct bot_entry {
     int64_t seq, unix_s;
     enum log_level level;
-    char *text, *session;     /* owned; session NULL: none */
-    json_t *images;           /* keys; NULL: none */
+    char *text, *session; /* owned; session NULL: none */
+    json_t *images;       /* keys; NULL: none */
 };
 struct bot_log {
     struct bot_entry *ring[BOT_LOG_MAX];
     size_t n;
     int64_t next_seq;
-    uint64_t epoch;           /* counts clearings: a late image belongs to no new entry of the same number */
-    size_t saving;            /* images on their way into the store */
+    uint64_t epoch; /* counts clearings: a late image belongs to no new entry of the same number */
+    size_t saving;  /* images on their way into the store */
     struct task_cond saved;
 };
 
@@ -67,14 +71,14 @@ struct bot {
 
 struct platform {
     struct platform_opts opts;
-    struct map bots;          /* "<workspace>|<uuid>" */
-    struct map by_uuid;       /* without the proxy bots */
-    struct bot **removed;     /* kept for those who still hold them */
+    struct map bots;      /* "<workspace>|<uuid>" */
+    struct map by_uuid;   /* without the proxy bots */
+    struct bot **removed; /* kept for those who still hold them */
     size_t removed_n, removed_cap;
     size_t count;
-    json_t *disabled;         /* names */
+    json_t *disabled; /* names */
     struct task_group *group;
-    struct webchat *webchat;  /* made on demand by webchat.c, released by webchat_free */
+    struct webchat *webchat; /* made on demand by webchat.c, released by webchat_free */
     bool stopping;
 };
 

@@ -12,8 +12,7 @@ static bool is_disabled(const struct platform *p, const char *adapter)
 {
     size_t i;
     json_t *name;
-    json_array_foreach(p->disabled, i, name)
-    {
+    json_array_foreach (p->disabled, i, name) {
         if (str_eqz(json_sv(name), adapter))
             return true;
     }
@@ -25,7 +24,8 @@ bool platform_adapter_enabled(const struct platform *p, const char *name)
     return adapter_find(name) && !is_disabled(p, name);
 }
 
-static const struct adapter *adapter_of_row(const struct platform *p, const json_t *row, bool proxy, struct error *err)
+static const struct adapter *adapter_of_row(const struct platform *p, const json_t *row, bool proxy,
+                                            struct error *err)
 {
     const char *name = json_z_or(row, "adapter", "");
     const struct adapter *a = adapter_find(name);
@@ -36,7 +36,8 @@ static const struct adapter *adapter_of_row(const struct platform *p, const json
     return a;
 }
 
-static struct bot_box *box_open(struct bot *b, const struct adapter *a, const json_t *row, struct error *err)
+static struct bot_box *box_open(struct bot *b, const struct adapter *a, const json_t *row,
+                                struct error *err)
 {
     struct bot_box *box = new (struct bot_box);
     if (!box) {
@@ -48,7 +49,8 @@ static struct bot_box *box_open(struct bot *b, const struct adapter *a, const js
     if (box->config && !b->checking && !(box->group = task_group_new(b->platform->group, "bot")))
         err_set(err, ERR_NOMEM, "out of memory");
     if (box->config && (b->checking || box->group)) {
-        struct adapter_env env = {.bot = b, .platform = b->platform, .config = box->config, .group = box->group};
+        struct adapter_env env = {
+            .bot = b, .platform = b->platform, .config = box->config, .group = box->group};
         box->instance = a->open(&env, err);
     }
     if (box->instance)
@@ -177,7 +179,8 @@ static void set_row(struct bot *b, json_t *row_stolen)
     b->enabled = json_b_or(row_stolen, "enable", false);
 }
 
-static struct bot *bot_new(struct platform *p, const struct scope *s, const char *uuid, struct error *err)
+static struct bot *bot_new(struct platform *p, const struct scope *s, const char *uuid,
+                           struct error *err)
 {
     char key[160];
     struct bot *b = new (struct bot);
@@ -216,7 +219,8 @@ static bool fit_generation(struct platform *p, const struct scope *s, struct err
         again = false;
         while (!again && map_next(&p->bots, &pos, &key, &v)) {
             struct bot *b = v;
-            if (strcmp(b->scope.workspace, s->workspace) != 0 || b->scope.generation == s->generation)
+            if (strcmp(b->scope.workspace, s->workspace) != 0 ||
+                b->scope.generation == s->generation)
                 continue;
             if (b->scope.generation > s->generation)
                 return err_set(err, ERR_CONFLICT, "the workspace has a newer placement generation");
@@ -246,13 +250,14 @@ static void bot_swap(struct bot *b, struct bot_box *box)
         box_start(box);
 }
 
-static bool load(struct platform *p, const struct scope *s, const json_t *row, bool proxy, struct error *err)
+static bool load(struct platform *p, const struct scope *s, const json_t *row, bool proxy,
+                 struct error *err)
 {
     const char *uuid = json_z_or(row, "uuid", "");
     const struct adapter *a = adapter_of_row(p, row, proxy, err);
     if (!a || (p->opts.fence && !fence_check(p->opts.fence, s, err)) || !fit_generation(p, s, err))
         return false;
-    if (!*uuid || strlen(uuid) >= sizeof ((struct bot *)0)->uuid)
+    if (!*uuid || strlen(uuid) >= sizeof((struct bot *)0)->uuid)
         return err_set(err, ERR_INVALID, "uuid: not a bot's");
     char key[160];
     struct bot *b = map_get(&p->bots, key_of(s, uuid, key, sizeof key));
@@ -294,7 +299,11 @@ bool platform_check(struct platform *p, const struct scope *s, const json_t *row
     const struct adapter *a = adapter_of_row(p, row, false, err);
     if (!a)
         return false;
-    struct bot b = {.platform = p, .scope = *s, .adapter = a, .checking = true, .row = json_incref((json_t *)(uintptr_t)row)};
+    struct bot b = {.platform = p,
+                    .scope = *s,
+                    .adapter = a,
+                    .checking = true,
+                    .row = json_incref((json_t *)(uintptr_t)row)};
     b.enabled = json_b_or(row, "enable", false);
     struct bot_box *box = box_open(&b, a, row, err);
     if (box)
@@ -329,7 +338,8 @@ struct bot *platform_public_bot(struct platform *p, const char *uuid)
 /* The proxy that was used longest ago and has no chat open goes when there are too many. */
 static bool make_room(struct platform *p, struct error *err)
 {
-    int64_t most = config_int_in(p->opts.config, "system.websocket_retention.max_workspace_proxies", 1, 1000000);
+    int64_t most = config_int_in(p->opts.config, "system.websocket_retention.max_workspace_proxies",
+                                 1, 1000000);
     int64_t have = 0;
     struct bot *oldest = NULL;
     size_t pos = 0;
@@ -349,8 +359,9 @@ static bool make_room(struct platform *p, struct error *err)
     if (have < most)
         return true;
     if (!oldest)
-        return err_set(err, ERR_CAPACITY, "too many workspaces have an open debug chat (system.websocket_retention."
-                                          "max_workspace_proxies)");
+        return err_set(err, ERR_CAPACITY,
+                       "too many workspaces have an open debug chat (system.websocket_retention."
+                       "max_workspace_proxies)");
     bot_remove(oldest);
     return true;
 }
@@ -359,8 +370,8 @@ struct bot *platform_proxy_bot(struct platform *p, const struct scope *s, struct
 {
     struct bot *b = platform_bot(p, s, PROXY_UUID);
     if (!b) {
-        auto_json row = json_pack("{s:s,s:s,s:s,s:{},s:b}", "uuid", PROXY_UUID, "name", "WebSocket", "adapter", "websocket",
-                                  "adapter_config", "enable", 1);
+        auto_json row = json_pack("{s:s,s:s,s:s,s:{},s:b}", "uuid", PROXY_UUID, "name", "WebSocket",
+                                  "adapter", "websocket", "adapter_config", "enable", 1);
         if (!row || !make_room(p, err) || !load(p, s, row, true, err))
             return NULL;
         b = platform_bot(p, s, PROXY_UUID);
@@ -393,13 +404,13 @@ struct platform *platform_new(const struct platform_opts *o, struct error *err)
 
 static bool load_workspace(struct platform *p, const struct scope *s, struct error *err)
 {
-    auto_json rows = store_do_list(p->opts.store, &table_bots, s, NULL, 0, "uuid", -1, 0, true, err);
+    auto_json rows =
+        store_do_list(p->opts.store, &table_bots, s, NULL, 0, "uuid", -1, 0, true, err);
     if (!rows)
         return false;
     size_t i;
     json_t *row;
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach (rows, i, row) {
         struct error why = {0};
         if (!platform_load(p, s, row, &why))
             log_warn("bot", "bot=%s was not loaded: %s", json_z_or(row, "uuid", "?"), why.msg);
@@ -503,10 +514,12 @@ static void refuse(struct http_request *r, int status, const char *text)
     http_answer(r, status, "application/json", str_n(body, (size_t)n));
 }
 
-void platform_webhook(struct platform *p, struct http_request *r, struct str uuid, struct str sub_path)
+void platform_webhook(struct platform *p, struct http_request *r, struct str uuid,
+                      struct str sub_path)
 {
     char canonical[UUID_SIZE];
-    struct bot *b = uuid_parse(uuid, canonical) ? platform_public_bot(p, str_z(r->arena, uuid)) : NULL;
+    struct bot *b =
+        uuid_parse(uuid, canonical) ? platform_public_bot(p, str_z(r->arena, uuid)) : NULL;
     struct bot_box *box = NULL;
     if (!b)
         refuse(r, 404, "Bot not found");

@@ -64,14 +64,23 @@ static void on_callback(struct http_request *r)
 
 static void on_webhook(struct http_request *r)
 {
-    platform_webhook(the_lab->platform, r, http_param(r, 0), r->param_count > 1 ? http_param(r, 1) : STR_NONE);
+    platform_webhook(the_lab->platform, r, http_param(r, 0),
+                     r->param_count > 1 ? http_param(r, 1) : STR_NONE);
 }
 
 static const struct http_route routes[] = {
     {.method = HTTP_M_POST, .pattern = "/cb", .handler = on_callback, .body = HTTP_BODY_RAW},
-    {.method = HTTP_M_POST, .pattern = "/bots/{uuid}", .handler = on_webhook, .body = HTTP_BODY_RAW, .body_max = 4 << 20},
+    {.method = HTTP_M_POST,
+     .pattern = "/bots/{uuid}",
+     .handler = on_webhook,
+     .body = HTTP_BODY_RAW,
+     .body_max = 4 << 20},
     {.method = HTTP_M_GET, .pattern = "/bots/{uuid}", .handler = on_webhook},
-    {.method = HTTP_M_POST, .pattern = "/bots/{uuid}/{rest:path}", .handler = on_webhook, .body = HTTP_BODY_RAW, .body_max = 4 << 20},
+    {.method = HTTP_M_POST,
+     .pattern = "/bots/{uuid}/{rest:path}",
+     .handler = on_webhook,
+     .body = HTTP_BODY_RAW,
+     .body_max = 4 << 20},
     {.pattern = NULL},
 };
 static const struct http_route *const tables[] = {routes, NULL};
@@ -99,8 +108,8 @@ const char *lab_text(const struct lab *l, size_t i)
 
 /* ---- the host ------------------------------------------------------------------------------------------------------------ */
 
-static bool host_accept(void *arg, struct bot *b, struct chat_event *e, const struct accept_opts *o, struct accepted *out,
-                        struct error *err)
+static bool host_accept(void *arg, struct bot *b, struct chat_event *e, const struct accept_opts *o,
+                        struct accepted *out, struct error *err)
 {
     struct lab *l = arg;
     if (l->accept_ms)
@@ -119,7 +128,8 @@ static bool host_accept(void *arg, struct bot *b, struct chat_event *e, const st
     return true;
 }
 
-static bool host_reset(void *arg, struct bot *b, enum launcher launcher, const char *id, bool *removed, struct error *err)
+static bool host_reset(void *arg, struct bot *b, enum launcher launcher, const char *id,
+                       bool *removed, struct error *err)
 {
     struct lab *l = arg;
     snprintf(l->reset_id, sizeof l->reset_id, "%s", id);
@@ -135,11 +145,12 @@ bool lab_load(struct lab *l, bool enable, json_t *more, struct error *err)
 {
     char url[96];
     snprintf(url, sizeof url, "%s/cb", l->url);
-    auto_json config = json_pack("{s:s,s:s,s:s}", "inbound_secret", LAB_SECRET, "outbound_secret", "outbound", "callback_url", url);
+    auto_json config = json_pack("{s:s,s:s,s:s}", "inbound_secret", LAB_SECRET, "outbound_secret",
+                                 "outbound", "callback_url", url);
     json_object_update(config, more);
     json_decref(more);
-    auto_json row = json_pack("{s:s,s:s,s:s,s:O,s:b}", "uuid", LAB_BOT, "name", "Lab", "adapter", "http_bot", "adapter_config",
-                              config, "enable", (int)enable);
+    auto_json row = json_pack("{s:s,s:s,s:s,s:O,s:b}", "uuid", LAB_BOT, "name", "Lab", "adapter",
+                              "http_bot", "adapter_config", config, "enable", (int)enable);
     return platform_load(l->platform, &l->scope, row, err);
 }
 
@@ -159,16 +170,20 @@ void lab_sign(struct str body, const char *secret, int64_t at, char ts[32], char
     hex_encode(mac, sizeof mac, signature + 7);
 }
 
-int lab_raw(struct lab *l, const char *method, const char *path, const struct http_header *headers, size_t n, struct str body,
-            json_t **answer)
+int lab_raw(struct lab *l, const char *method, const char *path, const struct http_header *headers,
+            size_t n, struct str body, json_t **answer)
 {
     struct error err = {0};
     auto_arena a = arena_new(8 << 20);
     struct http_result res = {0};
     char url[512];
     snprintf(url, sizeof url, "%s%s", l->url, path);
-    struct http_call call = {
-        .method = method, .url = url, .headers = headers, .header_count = n, .body = body, .total_ms = 20000};
+    struct http_call call = {.method = method,
+                             .url = url,
+                             .headers = headers,
+                             .header_count = n,
+                             .body = body,
+                             .total_ms = 20000};
     if (answer)
         *answer = NULL;
     if (!http_fetch(a, &call, &res, &err)) {
@@ -180,7 +195,8 @@ int lab_raw(struct lab *l, const char *method, const char *path, const struct ht
     return res.status;
 }
 
-int lab_post(struct lab *l, const char *sub, const char *body, const char *secret, const char *key, json_t **answer)
+int lab_post(struct lab *l, const char *sub, const char *body, const char *secret, const char *key,
+             json_t **answer)
 {
     char ts[32], signature[80], path[128];
     struct http_header headers[3];
@@ -306,8 +322,7 @@ void lab_restart(struct lab *l, bool polite)
     auto_json rows = ledger_open_deliveries(&l->store, &l->scope, 0, 100, &err);
     size_t i;
     json_t *row;
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach (rows, i, row) {
         struct bot *b = lab_bot(l);
         check(l, bot_adapter(b)->redeliver(bot_instance(b), row, &err) == REPLY_QUEUED);
     }
@@ -328,7 +343,8 @@ static bool open_all(struct lab *l, struct error *err)
     l->fence = fence_new("lab");
     l->config = config_of_text(S("{}"), NULL, err);
     l->group = task_group_new(NULL, "lab");
-    if (!l->config || !fence_set(l->fence, l->scope.workspace, 1, true, err) || !http_client_init(&client, err))
+    if (!l->config || !fence_set(l->fence, l->scope.workspace, 1, true, err) ||
+        !http_client_init(&client, err))
         return false;
     l->server = http_server_new(&server, err);
     if (!l->server)

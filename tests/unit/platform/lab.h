@@ -41,9 +41,9 @@ struct lab {
     json_t *last_event;
     char last_id[64], last_key[80];
     bool last_ephemeral;
-    enum err_code refuse;    /* ERR_NONE: accept */
+    enum err_code refuse; /* ERR_NONE: accept */
     bool duplicate, discard, had_session;
-    int accept_ms;           /* takes so long */
+    int accept_ms; /* takes so long */
     char reset_id[64];
     enum launcher reset_launcher;
 };
@@ -57,9 +57,10 @@ void lab_check(struct lab *l, bool ok, const char *what, const char *file, int l
 bool lab_load(struct lab *l, bool enable, json_t *more_stolen, struct error *err);
 struct bot *lab_bot(struct lab *l);
 /* Signed POST to /bots/<uuid><sub>; the answer's JSON is owned by the caller. secret NULL: no signature. */
-int lab_post(struct lab *l, const char *sub, const char *body, const char *secret, const char *key, json_t **answer);
-int lab_raw(struct lab *l, const char *method, const char *path, const struct http_header *headers, size_t n, struct str body,
-            json_t **answer);
+int lab_post(struct lab *l, const char *sub, const char *body, const char *secret, const char *key,
+             json_t **answer);
+int lab_raw(struct lab *l, const char *method, const char *path, const struct http_header *headers,
+            size_t n, struct str body, json_t **answer);
 void lab_sign(struct str body, const char *secret, int64_t at, char ts[32], char signature[80]);
 
 /* Plays the pipeline: one part of an answer, through delivery_payload and (when `kept`) a row of the ledger. */

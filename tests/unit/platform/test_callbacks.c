@@ -14,18 +14,32 @@ static void script(struct lab *l, const struct lab_answer *answers, size_t n)
 }
 
 /* A whole answer that the ledger keeps. */
-static void answer(struct lab *l, const char *session, const char *message, const char *text, const char *delivery)
+static void answer(struct lab *l, const char *session, const char *message, const char *text,
+                   const char *delivery)
 {
     char turn[80];
     snprintf(turn, sizeof turn, "turn %s", message);
-    check(l, lab_reply(l, &(struct lab_part){.session = session, .message = message, .turn = turn, .text = text, .final = true,
-                                             .kept = true, .delivery = delivery}) == REPLY_QUEUED);
+    check(l, lab_reply(l, &(struct lab_part){.session = session,
+                                             .message = message,
+                                             .turn = turn,
+                                             .text = text,
+                                             .final = true,
+                                             .kept = true,
+                                             .delivery = delivery}) == REPLY_QUEUED);
 }
 
-static void stream(struct lab *l, const char *turn, const char *text, bool final, const char *delivery)
+static void stream(struct lab *l, const char *turn, const char *text, bool final,
+                   const char *delivery)
 {
-    check(l, lab_reply(l, &(struct lab_part){.session = "s", .message = "m", .turn = turn, .text = text, .response = turn,
-                                             .chunk = true, .final = final, .kept = final, .delivery = delivery}) == REPLY_QUEUED);
+    check(l, lab_reply(l, &(struct lab_part){.session = "s",
+                                             .message = "m",
+                                             .turn = turn,
+                                             .text = text,
+                                             .response = turn,
+                                             .chunk = true,
+                                             .final = final,
+                                             .kept = final,
+                                             .delivery = delivery}) == REPLY_QUEUED);
 }
 
 static bool settled(struct lab *l, int64_t sent)
@@ -43,8 +57,10 @@ static void content(struct lab *l)
     answer(l, "s1", "in_1", "hello", "d1");
     check(l, lab_wait(l, 1) && settled(l, 1));
     const json_t *j = l->got[0].json;
-    check(l, str_eqz(json_s(j, "session_id"), "s1") && str_eqz(json_s(j, "reply_to"), "in_1") && lab_sequence(l, 0) == 1);
-    check(l, json_b_or(j, "is_final", false) && !json_b_or(j, "stream", true) && strcmp(lab_text(l, 0), "hello") == 0);
+    check(l, str_eqz(json_s(j, "session_id"), "s1") && str_eqz(json_s(j, "reply_to"), "in_1") &&
+                 lab_sequence(l, 0) == 1);
+    check(l, json_b_or(j, "is_final", false) && !json_b_or(j, "stream", true) &&
+                 strcmp(lab_text(l, 0), "hello") == 0);
     int64_t when;
     check(l, time_parse(json_s(j, "timestamp"), &when) && llabs(when - time_wall_us()) < 5000000);
     char ts[32], signature[80];
@@ -55,7 +71,8 @@ static void content(struct lab *l)
     auto_json chain = chain_of_text(S("news"));
     check(l, bot_send(lab_bot(l), "group", "s9", chain, &err) && lab_wait(l, 2));
     j = l->got[1].json;
-    check(l, str_eqz(json_s(j, "session_id"), "s9") && str_eqz(json_s(j, "reply_to"), "") && lab_sequence(l, 1) == 1);
+    check(l, str_eqz(json_s(j, "session_id"), "s9") && str_eqz(json_s(j, "reply_to"), "") &&
+                 lab_sequence(l, 1) == 1);
     check(l, json_b_or(j, "is_final", false));
     lab_sign(str_c(l->got[1].body), LAB_SECRET, atoll(l->got[1].timestamp), ts, signature);
     check(l, strcmp(signature, l->got[1].signature) == 0);
@@ -75,7 +92,8 @@ static void quick_stream(struct lab *l)
     stream(l, "t1", "abcdefgh", true, "d1");
     check(l, lab_wait(l, 7) && settled(l, 1));
     for (size_t i = 0; i < 7; i++)
-        check(l, lab_sequence(l, i) == (int64_t)i + 1 && json_b_or(l->got[i].json, "is_final", false) == (i == 6));
+        check(l, lab_sequence(l, i) == (int64_t)i + 1 &&
+                     json_b_or(l->got[i].json, "is_final", false) == (i == 6));
     check(l, strcmp(lab_text(l, 6), "abcdefgh") == 0 && json_b_or(l->got[6].json, "stream", false));
     stream(l, "t2", "next", true, "d2");
     check(l, lab_wait(l, 8) && lab_sequence(l, 7) == 1);
@@ -116,7 +134,12 @@ static void slow_stream(struct lab *l)
 static void tool_rounds(struct lab *l)
 {
     script(l, (struct lab_answer[]){{200, 200}, {200, 0}}, 2);
-    struct lab_part p = {.session = "s", .message = "m", .turn = "t", .text = "think", .response = "r", .chunk = true};
+    struct lab_part p = {.session = "s",
+                         .message = "m",
+                         .turn = "t",
+                         .text = "think",
+                         .response = "r",
+                         .chunk = true};
     check(l, lab_reply(l, &p) == REPLY_QUEUED && lab_wait(l, 1));
     p.text = "thinking";
     p.final = p.tool_calls = true;
@@ -140,7 +163,8 @@ static void retries(struct lab *l)
     answer(l, "s1", "in_2", "two", "d2");
     answer(l, "s2", "in_3", "three", "d3"); /* does not wait for s1 */
     check(l, lab_wait(l, 5) && settled(l, 3));
-    check(l, l->got[1].came_us - l->got[0].came_us < 500000 && strcmp(lab_text(l, 1), "three") == 0);
+    check(l,
+          l->got[1].came_us - l->got[0].came_us < 500000 && strcmp(lab_text(l, 1), "three") == 0);
     size_t n = 0;
     int64_t last = 0;
     for (size_t i = 0; i < l->got_n; i++) {
@@ -172,7 +196,8 @@ static void refusals(struct lab *l)
     check(l, lab_deliveries(l, "failed") == 3);
     auto_json health = bot_health(lab_bot(l));
     auto_json logs = bot_logs(lab_bot(l), -1, 50);
-    check(l, strstr(json_z_or(health, "last_error", ""), "status 500") && str_eqz(json_s(health, "state"), "running"));
+    check(l, strstr(json_z_or(health, "last_error", ""), "status 500") &&
+                 str_eqz(json_s(health, "state"), "running"));
     check(l, json_array_size(json_object_get(logs, "logs")) == 3);
 }
 
@@ -200,7 +225,8 @@ static void redelivery(struct lab *l)
     script(l, (struct lab_answer[]){{200, 50}, {200, 0}}, 2);
     answer(l, "s", "in_3", "three", "d3");
     check(l, lab_wait(l, n + 3) && settled(l, 3));
-    check(l, strcmp(lab_text(l, n), "ab") == 0 && lab_sequence(l, n) == 2 && json_b_or(l->got[n].json, "stream", false));
+    check(l, strcmp(lab_text(l, n), "ab") == 0 && lab_sequence(l, n) == 2 &&
+                 json_b_or(l->got[n].json, "stream", false));
     check(l, strcmp(lab_text(l, n + 1), "two") == 0 && strcmp(lab_text(l, n + 2), "three") == 0);
     lab_restart(l, false);
     lab_pause(50);
@@ -215,7 +241,8 @@ static void the_same_again(struct lab *l)
     check(l, lab_wait(l, 1));
     lab_restart(l, false);
     script(l, (struct lab_answer[]){{200, 0}}, 1);
-    check(l, lab_wait(l, 2) && settled(l, 1) && strcmp(l->got[0].body, l->got[l->got_n - 1].body) == 0);
+    check(l, lab_wait(l, 2) && settled(l, 1) &&
+                 strcmp(l->got[0].body, l->got[l->got_n - 1].body) == 0);
 }
 
 /* A polite stop lets a callback on its way end, so that it does not come twice; what waits stays in the ledger. */
@@ -268,8 +295,11 @@ static void flood(void *arg)
     for (int i = 0; i < 120; i++) {
         char message[32];
         snprintf(message, sizeof message, "in_%d", i);
-        if (lab_reply(f->l, &(struct lab_part){.session = "s", .message = message, .turn = message, .text = message, .final = true}) ==
-            REPLY_QUEUED)
+        if (lab_reply(f->l, &(struct lab_part){.session = "s",
+                                               .message = message,
+                                               .turn = message,
+                                               .text = message,
+                                               .final = true}) == REPLY_QUEUED)
             f->done++;
     }
 }
@@ -290,10 +320,10 @@ static void backpressure(struct lab *l)
     }
 }
 
-#define CASE(name)                         \
+#define CASE(name)                        \
     static void test_##name(void **state) \
-    {                                      \
-        lab_run(name);                     \
+    {                                     \
+        lab_run(name);                    \
     }
 CASE(content)
 CASE(quick_stream)

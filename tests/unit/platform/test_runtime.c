@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#define PNG                                                                                                                      \
+#define PNG \
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 /* ---- event log ------------------------------------------------------------------------------------------------------------ */
@@ -39,7 +39,8 @@ static void log_ring(struct lab *l)
     auto_json none = bot_logs(b, 3, 3);
     check(l, json_array_size(json_object_get(none, "logs")) == 0);
     auto_json zero = bot_logs(b, -1, -4);
-    check(l, json_array_size(json_object_get(zero, "logs")) == 0 && json_i_or(zero, "total_count", 0) == 180);
+    check(l, json_array_size(json_object_get(zero, "logs")) == 0 &&
+                 json_i_or(zero, "total_count", 0) == 180);
     struct error err = {0};
     check(l, lab_load(l, true, NULL, &err) && total(l) == 0);
 }
@@ -64,7 +65,8 @@ static void pictures(struct lab *l)
 {
     struct bot *b = lab_bot(l);
     static const char *const owners[] = {"bot_log", NULL};
-    auto_json images = json_pack("[o,o]", comp_image("", PNG), comp_image("http://127.0.0.1/x.png", ""));
+    auto_json images =
+        json_pack("[o,o]", comp_image("", PNG), comp_image("http://127.0.0.1/x.png", ""));
     bot_log(b, LOG_INFO, images, "person_s", "pic[Image]");
     auto_json j = bot_logs(b, -1, 10);
     const json_t *keys = json_object_get(json_array_get(json_object_get(j, "logs"), 0), "images");
@@ -73,7 +75,8 @@ static void pictures(struct lab *l)
     struct str data = STR_NONE;
     auto_arena a = arena_new(1 << 20);
     struct str key = json_sv(json_array_get(keys, 0));
-    check(l, objects_get(l->objects, &l->scope, key, owners, a, &data, &err) && data.n > 8 && memcmp(data.p, "\x89PNG", 4) == 0);
+    check(l, objects_get(l->objects, &l->scope, key, owners, a, &data, &err) && data.n > 8 &&
+                 memcmp(data.p, "\x89PNG", 4) == 0);
     check(l, str_ends(key, S(".png")));
     /* Gone with its entry. */
     for (int i = 0; i < 200; i++)
@@ -85,10 +88,12 @@ static void pictures(struct lab *l)
         there = objects_get(l->objects, &l->scope, key, owners, a, &data, &err);
     }
     check(l, !there && err.code == ERR_NOT_FOUND);
-    auto_json bad = json_pack("[o,{s:i}]", comp_image("", "data:image/png;base64,***"), "base64", 5);
+    auto_json bad =
+        json_pack("[o,{s:i}]", comp_image("", "data:image/png;base64,***"), "base64", 5);
     bot_log(b, LOG_INFO, bad, NULL, "broken picture");
     auto_json k = bot_logs(b, -1, 1);
-    check(l, json_array_size(json_object_get(json_array_get(json_object_get(k, "logs"), 0), "images")) == 0);
+    check(l, json_array_size(
+                 json_object_get(json_array_get(json_object_get(k, "logs"), 0), "images")) == 0);
 }
 
 /* ---- manifests ---------------------------------------------------------------------------------------------------------------- */
@@ -97,18 +102,22 @@ static void manifests(struct lab *l)
 {
     for (size_t i = 0; adapters[i]; i++) {
         const json_t *m = adapter_manifest(adapters[i]->name);
-        check(l, m && str_eqz(json_s(m, "name"), adapters[i]->name) && json_z(json_object_get(m, "label"), "en_US"));
+        check(l, m && str_eqz(json_s(m, "name"), adapters[i]->name) &&
+                     json_z(json_object_get(m, "label"), "en_US"));
         check(l, json_z(m, "icon") && json_is_object(json_object_get(m, "spec")));
         check(l, json_b_or(json_object_get(m, "spec"), "hidden", false) == adapters[i]->hidden);
-        check(l, adapter_manifest(adapters[i]->name) == m && adapter_find(adapters[i]->name) == adapters[i]);
+        check(l, adapter_manifest(adapters[i]->name) == m &&
+                     adapter_find(adapters[i]->name) == adapters[i]);
     }
     check(l, !adapter_manifest("telegraph") && !adapter_find("HTTP_BOT") && !adapter_find(""));
     struct error err = {0};
-    auto_json given = json_pack("{s:s,s:s,s:s,s:n}", "inbound_secret", "s", "callback_timeout", "20", "signature_required", "False",
-                                "callback_max_retries");
+    auto_json given = json_pack("{s:s,s:s,s:s,s:n}", "inbound_secret", "s", "callback_timeout",
+                                "20", "signature_required", "False", "callback_max_retries");
     auto_json c = manifest_config(adapter_find("http_bot"), given, &err);
-    check(l, json_i_or(c, "callback_timeout", 0) == 20 && !json_b_or(c, "signature_required", true));
-    check(l, json_i_or(c, "callback_max_retries", 0) == 3 && str_eqz(json_s(c, "default_session_type"), "person"));
+    check(l,
+          json_i_or(c, "callback_timeout", 0) == 20 && !json_b_or(c, "signature_required", true));
+    check(l, json_i_or(c, "callback_max_retries", 0) == 3 &&
+                 str_eqz(json_s(c, "default_session_type"), "person"));
     check(l, str_eqz(json_s(given, "callback_timeout"), "20")); /* the stored row stays as it is */
     auto_json list = json_array();
     check(l, !manifest_config(adapter_find("http_bot"), list, &err) && err.code == ERR_INVALID);
@@ -118,16 +127,19 @@ static void manifests(struct lab *l)
 
 static json_t *row_of(const char *uuid, const char *adapter, bool enable)
 {
-    return json_pack("{s:s,s:s,s:s,s:{s:s,s:s},s:b,s:s}", "uuid", uuid, "name", "N", "adapter", adapter, "adapter_config",
-                     "inbound_secret", "s", "callback_url", "http://127.0.0.1:9/", "enable", (int)enable, "use_pipeline_uuid", "p");
+    return json_pack("{s:s,s:s,s:s,s:{s:s,s:s},s:b,s:s}", "uuid", uuid, "name", "N", "adapter",
+                     adapter, "adapter_config", "inbound_secret", "s", "callback_url",
+                     "http://127.0.0.1:9/", "enable", (int)enable, "use_pipeline_uuid", "p");
 }
 
 static void lookups(struct lab *l)
 {
     struct error err = {0};
     struct bot *b = lab_bot(l);
-    check(l, b && platform_public_bot(l->platform, LAB_BOT) == b && platform_count(l->platform) == 1);
-    check(l, strcmp(bot_name(b), "Lab") == 0 && bot_enabled(b) && strcmp(bot_default_pipeline(b), "") == 0);
+    check(l,
+          b && platform_public_bot(l->platform, LAB_BOT) == b && platform_count(l->platform) == 1);
+    check(l, strcmp(bot_name(b), "Lab") == 0 && bot_enabled(b) &&
+                 strcmp(bot_default_pipeline(b), "") == 0);
     struct scope other = l->scope;
     other.generation = 2;
     check(l, !platform_bot(l->platform, &other, LAB_BOT));
@@ -144,7 +156,8 @@ static void lookups(struct lab *l)
     check(l, platform_load(l->platform, &l->scope, off, &err));
     b = platform_bot(l->platform, &l->scope, "0b8a4c0e-1111-4111-8111-000000000009");
     auto_json health = bot_health(b);
-    check(l, !bot_enabled(b) && str_eqz(json_s(health, "state"), "disabled") && json_is_null(json_object_get(health, "last_error")));
+    check(l, !bot_enabled(b) && str_eqz(json_s(health, "state"), "disabled") &&
+                 json_is_null(json_object_get(health, "last_error")));
     check(l, strcmp(bot_default_pipeline(b), "p") == 0);
     auto_json chain = chain_of_text(S("x"));
     check(l, !bot_send(b, "person", "s", chain, &err) && err.code == ERR_UNAVAILABLE);
@@ -153,7 +166,8 @@ static void lookups(struct lab *l)
     check(l, platform_count(l->platform) == 1);
     /* Who still holds it gets errors, not a crash. */
     struct reply r = {.launcher_id = "s", .chain = chain};
-    check(l, bot_reply(b, &r, &err) == REPLY_FAILED && !bot_enabled(b) && !bot_instance(b) && strcmp(bot_name(b), "N") == 0);
+    check(l, bot_reply(b, &r, &err) == REPLY_FAILED && !bot_enabled(b) && !bot_instance(b) &&
+                 strcmp(bot_name(b), "N") == 0);
 }
 
 static void generations(struct lab *l)
@@ -165,7 +179,8 @@ static void generations(struct lab *l)
     check(l, !platform_load(l->platform, &next, row, &err)); /* the fence does not know it yet */
     check(l, fence_set(l->fence, next.workspace, 2, true, &err));
     check(l, platform_load(l->platform, &next, row, &err) && platform_count(l->platform) == 1);
-    check(l, !lab_bot(l) && platform_bot(l->platform, &next, "0b8a4c0e-1111-4111-8111-000000000009"));
+    check(l,
+          !lab_bot(l) && platform_bot(l->platform, &next, "0b8a4c0e-1111-4111-8111-000000000009"));
     check(l, !lab_load(l, true, NULL, &err));
 }
 
@@ -173,8 +188,10 @@ static void proxy(struct lab *l)
 {
     struct error err = {0};
     struct bot *b = platform_proxy_bot(l->platform, &l->scope, &err);
-    check(l, b && strcmp(bot_uuid(b), "websocket-proxy-bot") == 0 && strcmp(bot_name(b), "WebSocket") == 0);
-    check(l, platform_proxy_bot(l->platform, &l->scope, &err) == b && platform_count(l->platform) == 1);
+    check(l, b && strcmp(bot_uuid(b), "websocket-proxy-bot") == 0 &&
+                 strcmp(bot_name(b), "WebSocket") == 0);
+    check(l, platform_proxy_bot(l->platform, &l->scope, &err) == b &&
+                 platform_count(l->platform) == 1);
     check(l, !platform_public_bot(l->platform, "websocket-proxy-bot"));
 }
 
@@ -208,9 +225,11 @@ static void start(struct lab *l)
         print_error("%s\n", err.msg);
     check(l, platform_count(l->platform) == 3);
     struct bot *b = platform_bot(l->platform, &l->scope, "0b8a4c0e-1111-4111-8111-00000000000a");
-    check(l, b && bot_enabled(b) && strcmp(json_z_or(bot_config(b), "inbound_secret", ""), "s") == 0);
+    check(l,
+          b && bot_enabled(b) && strcmp(json_z_or(bot_config(b), "inbound_secret", ""), "s") == 0);
     check(l, !platform_bot(l->platform, &l->scope, "0b8a4c0e-1111-4111-8111-00000000000b"));
-    check(l, lab_raw(l, "POST", "/bots/0b8a4c0e-1111-4111-8111-00000000000c", NULL, 0, S("{}"), NULL) == 501);
+    check(l, lab_raw(l, "POST", "/bots/0b8a4c0e-1111-4111-8111-00000000000c", NULL, 0, S("{}"),
+                     NULL) == 501);
     platform_stop(l->platform);
     auto_json health = bot_health(b);
     check(l, str_eqz(json_s(health, "state"), "stopped"));
@@ -225,21 +244,26 @@ static void disabled_adapters(struct lab *l)
     struct error err = {0};
     static const char *const env[] = {"SYSTEM__DISABLED_ADAPTERS=discord,http_bot", NULL};
     struct config *c = config_of_text(S("{}"), env, &err);
-    struct platform_opts o = {.store = &l->store, .config = c, .fence = l->fence, .group = l->group};
+    struct platform_opts o = {
+        .store = &l->store, .config = c, .fence = l->fence, .group = l->group};
     struct platform *p = platform_new(&o, &err);
     auto_json row = row_of("0b8a4c0e-1111-4111-8111-00000000000a", "http_bot", true);
-    check(l, p && !platform_load(p, &l->scope, row, &err) && err.code == ERR_INVALID && strstr(err.msg, "not available"));
-    check(l, !platform_adapter_enabled(p, "http_bot") && platform_adapter_enabled(p, "web_page_bot"));
-    check(l, platform_adapter_enabled(l->platform, "http_bot") && !platform_adapter_enabled(p, "nope"));
-    check(l, !platform_bot(p, &l->scope, "0b8a4c0e-1111-4111-8111-00000000000a") && platform_count(p) == 0);
+    check(l, p && !platform_load(p, &l->scope, row, &err) && err.code == ERR_INVALID &&
+                 strstr(err.msg, "not available"));
+    check(l,
+          !platform_adapter_enabled(p, "http_bot") && platform_adapter_enabled(p, "web_page_bot"));
+    check(l, platform_adapter_enabled(l->platform, "http_bot") &&
+                 !platform_adapter_enabled(p, "nope"));
+    check(l, !platform_bot(p, &l->scope, "0b8a4c0e-1111-4111-8111-00000000000a") &&
+                 platform_count(p) == 0);
     platform_free(p);
     config_free(c);
 }
 
-#define CASE(name)                         \
+#define CASE(name)                        \
     static void test_##name(void **state) \
-    {                                      \
-        lab_run(name);                     \
+    {                                     \
+        lab_run(name);                    \
     }
 CASE(log_ring)
 CASE(long_texts)
@@ -254,9 +278,15 @@ CASE(disabled_adapters)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_log_ring),    cmocka_unit_test(test_long_texts),        cmocka_unit_test(test_pictures),
-        cmocka_unit_test(test_manifests),   cmocka_unit_test(test_lookups),           cmocka_unit_test(test_generations),
-        cmocka_unit_test(test_proxy),       cmocka_unit_test(test_start),             cmocka_unit_test(test_disabled_adapters),
+        cmocka_unit_test(test_log_ring),
+        cmocka_unit_test(test_long_texts),
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_manifests),
+        cmocka_unit_test(test_lookups),
+        cmocka_unit_test(test_generations),
+        cmocka_unit_test(test_proxy),
+        cmocka_unit_test(test_start),
+        cmocka_unit_test(test_disabled_adapters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
