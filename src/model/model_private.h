@@ -32,6 +32,22 @@ void provider_unref(struct provider *p); /* NULL is fine */
 struct model *model_of_row(enum model_kind kind, const json_t *row, struct provider *p,
                            struct error *err);
 
+/* ---- models.c -------------------------------------------------------------------------------- */
+struct models {
+    const struct store *store;
+    const struct config *config;
+    struct map cache[3]; /* by kind: "<workspace>/<generation>/<uuid>" to a struct model */
+    uint64_t version;    /* of the rows that the cache was made from */
+};
+const struct table *models_table(enum model_kind kind);
+/* As a stored row looks to a caller: without secrets where `secrets` is false. Takes over `row`. */
+json_t *models_shown(json_t *row, bool secrets);
+
+/* ---- rows_provider.c ------------------------------------------------------------------------- */
+/* Keys as of §1.5: new array; ERR_INVALID for "***" without a stored key at its place (`stored`:
+ * the old array or NULL). */
+json_t *provider_keys(const json_t *given, const json_t *stored, struct error *err);
+
 /* ---- catalogue.c: metadata/requesters and metadata/models.yaml ------------------------------- */
 const json_t *catalogue_models(void); /* borrowed; NULL when memory ended */
 void catalogue_free(void);            /* for leak checks; loaded again when needed */
