@@ -66,7 +66,9 @@ function Wizard({ start, startBot }: { start: WizardProgress; startBot: Bot | nu
   const [failure, setFailure] = useState<string | null>(null);
   const [skipping, setSkipping] = useState(false);
 
-  useEffect(() => window.scrollTo(0, 0), [step]);
+  useEffect(() => {
+    window.scrollTo(0, 0);
+  }, [step]);
   const first = useRef(true);
   useEffect(() => {
     if (first.current) {
