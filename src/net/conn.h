@@ -15,11 +15,10 @@ enum {
     CONN_AHEAD_MAX = 64 * 1024,   /* bytes taken from a client while its request is being handled */
     CONN_STREAM_ROOM = 64 * 1024, /* bytes of a streamed answer that may wait for the socket */
     CONN_HEADERS_MAX = 128,       /* header lines of a request */
-    CONN_LINGER_MS =
-        1000,        /* how long a refused client may go on sending before the socket is closed */
-    RUN_SPARES = 64, /* blocks of ended requests that are kept for the next ones */
-    RUN_SPARE_SIZE = 2048,     /* their size; larger requests are allocated for themselves */
-    CONN_SIDE_MAX = 16 * 1024, /* bytes of chunk extensions and trailers, which are ignored */
+    CONN_LINGER_MS = 1000,        /* how long a refused client may go on sending before the close */
+    RUN_SPARES = 64,              /* blocks of ended requests that are kept for the next ones */
+    RUN_SPARE_SIZE = 2048,        /* their size; larger requests are allocated for themselves */
+    CONN_SIDE_MAX = 16 * 1024,    /* bytes of chunk extensions and trailers, which are ignored */
 };
 
 /* Bytes on their way out: copied ones, then at most one block that outlives the connection. */
