@@ -44,6 +44,13 @@ const char *api_param(const struct http_request *r, size_t i);
 bool api_query_int(struct http_request *r, const char *key, int64_t fallback, int64_t *out);
 bool api_body_str(const struct http_request *r, const char *key, struct str *out); /* present and a string */
 
+/* include_secret: absent or true shows what the caller may see, false hides it; it never grants. False: 400 answered. */
+bool api_secrets(struct http_request *r, bool *shown);
+/* chat.c, shared with the widget: an error frame; "person" or "group"; the first frame within 10 s if it is `authenticate` (new reference). */
+void chat_refuse(struct ws *ws, const char *text);
+bool chat_type(struct str name, enum launcher *out);
+json_t *chat_first_frame(struct ws *ws);
+
 /* static.c: files of the panel. */
 void api_static(struct http_request *r, struct api *a);
 json_t *openapi_document(void);

@@ -21,7 +21,6 @@ bool chat_type(struct str name, enum launcher *out)
     return str_eqz(name, "group") || str_eqz(name, "person");
 }
 
-/* The first frame, within 10 s, must be authenticate. New reference or NULL. */
 json_t *chat_first_frame(struct ws *ws)
 {
     struct task_deadline d;

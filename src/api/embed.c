@@ -4,10 +4,6 @@
 
 #include <math.h>
 
-void chat_refuse(struct ws *ws, const char *text);
-bool chat_type(struct str name, enum launcher *out);
-json_t *chat_first_frame(struct ws *ws);
-
 enum { TOKEN_LIFE_S = 86400, VERIFY_MS = 10000 };
 
 /* The page bot of a uuid if visitors may use it. */

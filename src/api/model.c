@@ -2,8 +2,6 @@
 #include "api/api_private.h"
 #include "api/routes.h"
 
-bool api_secrets(struct http_request *r, bool *shown);
-
 static enum model_kind kind_of(const struct http_request *r)
 {
     const char *p = r->route->pattern + sizeof "/api/v1/provider/models/" - 1;

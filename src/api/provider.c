@@ -2,7 +2,6 @@
 #include "api/api_private.h"
 #include "api/routes.h"
 
-/* include_secret: absent or true shows what the caller may see, false hides it; it never grants. False: 400 answered. */
 bool api_secrets(struct http_request *r, bool *shown)
 {
     bool asked;
