@@ -185,7 +185,8 @@ static void body_models(void)
         check(str_eqz(json_text(a, json_object_get(after, "extra_args")),
                       "{\"token\":\"s\",\"n\":2}"));
         check(str_eqz(json_s(after, "name"), "after"));
-        refused(change(k, u, "{\"extra_args\":{\"other_token\":\"***\"}}"), ERR_INVALID, "Masked secret");
+        refused(change(k, u, "{\"extra_args\":{\"other_token\":\"***\"}}"), ERR_INVALID,
+                "Masked secret");
         refused(change(k, u, "{\"provider_uuid\":\"11111111-2222-4333-8444-555555555555\"}"),
                 ERR_NOT_FOUND, "");
         auto_json listed = model_list(t.models, &t.a, k, p, true, &t.err);
