@@ -628,6 +628,26 @@ static void out_of_memory(void)
         while (live)
             task_yield();
     }
+    /* During the handshake of either side. */
+    for (long nth = 1; nth < 25; nth++) {
+        struct error err;
+        char text[512];
+        struct raw c = raw_open(port);
+        mem_fail_after(nth, false);
+        raw_put(&c, UPGRADE("/ws") "\r\n");
+        ssize_t n = task_read(c.fd, text, sizeof(text), &err);
+        mem_fail_after(0, false);
+        assert_true(n <= 0 || memcmp(text, "HTTP/1.1 ", 9) == 0);
+        raw_close(&c);
+        mem_fail_after(nth, false);
+        struct ws *w = ws_connect(url("/ws"), NULL, 0, NULL, NULL, &err);
+        mem_fail_after(0, false);
+        ws_close(w);
+    }
+    struct raw c = shake(UPGRADE("/ws") "\r\n");
+    put_frame(&c, 0x81, S("still here"));
+    expect_frame(&c, 0x81, S("still here"));
+    raw_close(&c);
 }
 SERVE(out_of_memory)
 
