@@ -108,7 +108,9 @@ function LoginForm() {
       if (accepted && target.startsWith('/home')) toast.success(t('login.done'));
       void navigate(target, { replace: true });
     } catch (error) {
-      setFailure(errorText(error));
+      // The server words some refusals in one language only; which part was wrong is nobody's business anyway.
+      const refused = error instanceof ApiError && error.code === 1 && error.message !== 'Account is disabled';
+      setFailure(refused ? t('error.badLogin') : errorText(error));
     } finally {
       setBusy(false);
     }

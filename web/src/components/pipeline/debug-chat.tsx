@@ -23,6 +23,7 @@ interface Attachment {
   preview?: string;
 }
 const BOT = 'websocketbot';
+const SLOW_MS = 12_000;
 const MAX_UPLOAD = 10 * 1024 * 1024;
 
 export function DebugChat({ pipeline, onState }: { pipeline: string; onState: (state: SocketState) => void }) {
@@ -128,6 +129,13 @@ function Conversation({ pipeline, kind, onState, children }: {
 
   const last = messages?.[messages.length - 1];
   const typing = waiting && (!last || last.role === 'user');
+  const [slow, setSlow] = useState(false);
+  useEffect(() => {
+    setSlow(false);
+    if (!typing) return;
+    const timer = setTimeout(() => setSlow(true), SLOW_MS);
+    return () => clearTimeout(timer);
+  }, [typing]);
   return (
     <>
       <div className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b px-4 py-2">
@@ -174,6 +182,7 @@ function Conversation({ pipeline, kind, onState, children }: {
             {[0, 1, 2].map((n) => (
               <span key={n} className="size-1.5 animate-bounce rounded-full bg-muted" style={{ animationDelay: `${n * 120}ms` }} />
             ))}
+            {slow && <span className="ml-2 text-[13px] text-muted">{t(kind === 'group' ? 'chat.slowGroup' : 'chat.slow')}</span>}
           </div>
         )}
       </div>
