@@ -92,7 +92,7 @@ export function ReasoningSelect({ model, value, onChange, disabled }: {
   return (
     <Select
       aria-label={t('models.reasoningOf', { model: model?.name ?? '' })}
-      className="w-40"
+      className="w-44"
       value={value || 'provider_default'}
       disabled={disabled}
       onChange={onChange}
