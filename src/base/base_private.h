@@ -21,6 +21,9 @@ void *mem_raw(size_t size);
 bool mem_must_fail(void);
 /* Allocations of this thread that have failed so far. */
 unsigned long mem_failures(void);
+/* Memory for jansson's token buffer while one text is read by this thread; NULL ends it. jansson 2.14
+ * does not notice that the buffer could not grow and then writes behind its end. */
+void mem_reserve(char *p, size_t n);
 /* Adds to the number of live blocks: a block that waits in a cache is not live. */
 void mem_count(long delta);
 

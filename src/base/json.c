@@ -31,6 +31,49 @@ static bool too_deep(struct str text)
     return false;
 }
 
+/* Bytes that the longest token of the text takes at most. */
+static size_t longest_token(struct str text)
+{
+    size_t longest = 0, run = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+        run++;
+        if (in_string && c == '\\' && i + 1 < text.n) {
+            i++;
+            run++;
+        } else if (c == '"') {
+            in_string = !in_string;
+        }
+        longest = run > longest ? run : longest;
+        if (!in_string && (c == '"' || (c && strchr(" \t\r\n,:[]{}", c)))) {
+            run = 0;
+        }
+    }
+    return longest;
+}
+
+/* json_loadb that ends with an error when memory does. */
+static json_t *load(struct str text, size_t flags, json_error_t *why, bool *starved)
+{
+    size_t longest = longest_token(text), n = longest < 15 ? 0 : 4 * (longest + 2) + 64;
+    auto_mem char *spare = n ? mem_raw(n) : NULL;
+    unsigned long failures = mem_failures();
+    json_t *j = NULL;
+    *starved = n && !spare;
+    if (!*starved) {
+        mem_reserve(spare, n);
+        j = json_loadb(text.p, text.n, JSON_DECODE_ANY | flags, why);
+        *starved = mem_failures() != failures; /* jansson often blames the text then, or nothing */
+        if (*starved) {
+            json_decref(j); /* while the reserve can be told from other memory */
+            j = NULL;
+        }
+        mem_reserve(NULL, 0);
+    }
+    return j;
+}
+
 static json_t *parse(struct str text, size_t flags, struct error *err)
 {
     if (text.n == 0) {
@@ -46,12 +89,12 @@ static json_t *parse(struct str text, size_t flags, struct error *err)
         return NULL; /* jansson passes over some of them */
     }
     json_error_t why = {.line = -1};
-    unsigned long failures = mem_failures();
-    json_t *j = json_loadb(text.p, text.n, JSON_DECODE_ANY | flags, &why);
+    bool starved;
+    json_t *j = load(text, flags, &why, &starved);
     if (j) {
         return j;
     }
-    if (mem_failures() != failures) { /* jansson often blames the text then */
+    if (starved) {
         err_set(err, ERR_NOMEM, "out of memory while reading JSON");
     } else {
         err_set(err, ERR_INVALID, "invalid JSON: %s (line %d, column %d)", why.text, why.line,

@@ -101,9 +101,42 @@ char *mem_strndup(const char *p, size_t n)
     return copy;
 }
 
+/* ---- jansson ---- */
+
+static _Thread_local struct {
+    char *p;
+    size_t n, used;
+} reserve;
+
+void mem_reserve(char *p, size_t n)
+{
+    reserve.p = p;
+    reserve.n = n;
+    reserve.used = 0;
+}
+
+static void *json_alloc(size_t size)
+{
+    void *p = mem_raw(size);
+    bool buffer = size > 16 && (size & (size - 1)) == 0; /* how jansson's token buffer grows */
+    if (!p && buffer && reserve.p && size <= reserve.n - reserve.used) {
+        p = reserve.p + reserve.used;
+        reserve.used += size;
+    }
+    return p;
+}
+
+static void json_free(void *p)
+{
+    uintptr_t at = (uintptr_t)p, low = (uintptr_t)reserve.p;
+    if (!reserve.p || at < low || at >= low + reserve.n) {
+        mem_free(p);
+    }
+}
+
 void base_init(void)
 {
-    json_set_alloc_funcs(mem_raw, mem_free);
+    json_set_alloc_funcs(json_alloc, json_free);
     /* jansson seeds its hash lazily otherwise, which two threads could do at once. */
     json_object_seed(0);
 }

@@ -132,9 +132,13 @@ static bool pragmas(struct sq_conn *c, enum sq_role role, size_t cache_kib, stru
     return set(c, text, err) && (role == SQ_READER || use_wal(c, err));
 }
 
+/* A file that is not there has nothing to bring to the disk: a log that nothing was written to. */
 static bool sync_file(const char *path, int flags, struct error *err)
 {
     auto_fd fd = open(path, flags | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        return true;
+    }
     return fd >= 0 && fsync(fd) == 0 ? true
                                      : err_sys(err, errno, "cannot write the database to the disk");
 }

@@ -19,6 +19,7 @@ static struct scope scope_of(const struct store *st, const char *workspace, int6
 json_t *account_find(const struct store *st, const char *uuid, const char *email, struct error *err)
 {
     struct store_eq by_uuid = EQ_Z("uuid", uuid), by_email = EQ_Z("normalized_email", email);
+    *err = (struct error){0};
     json_t *row = uuid && *uuid ? store_do_get(st, &table_users, NULL, &by_uuid, 1, true, err) : NULL;
     if (row || !email || !*email || (err->code != ERR_NONE && err->code != ERR_NOT_FOUND)) {
         if (!row && err->code == ERR_NONE)

@@ -292,8 +292,6 @@ static void test_isolation_postgres(void **state)
     on_engine(DB_POSTGRES, isolation_main);
 }
 
-static void test_instance_tables(void **state);
-
 /* ---- tables of the instance ------------------------------------------------------------------ */
 
 static int instance_main(void *arg)
@@ -449,6 +447,69 @@ static void test_rows_postgres(void **state)
     on_engine(DB_POSTGRES, rows_main);
 }
 
+/* ---- memory ends anywhere: an error, no leak, nothing half-written ---- */
+
+struct starved {
+    struct fixture *f;
+    const json_t *row;
+    long n;
+};
+
+static bool starve(struct db_tx *tx, void *arg, struct error *err)
+{
+    const struct starved *s = arg;
+    const struct store *st = &s->f->st;
+    auto_json patch = json_pack("{s:s, s:{s:s}}", "name", "x", "adapter_config", "a", "b");
+    if (!patch) {
+        return err_set(err, ERR_NOMEM, "test");
+    }
+    mem_fail_after(s->n, false);
+    auto_json row = store_insert(tx, st, &table_bots, &s->f->a, s->row, err);
+    struct store_eq key = EQ_Z("uuid", row ? json_z(row, "uuid") : "none");
+    bool ok = row && store_update(tx, st, &table_bots, &s->f->a, &key, 1, patch, false, err);
+    auto_json got = ok ? store_get(tx, st, &table_bots, &s->f->a, &key, 1, false, err) : NULL;
+    auto_json list =
+        got ? store_list(tx, st, &table_bots, &s->f->a, NULL, 0, NULL, -1, 0, true, err) : NULL;
+    mem_fail_after(0, false);
+    return list != NULL;
+}
+
+static int starved_main(void *arg)
+{
+    struct fixture f;
+    struct error e;
+    int64_t n = 0, good = 0;
+    int failed = 0;
+    fixture_open(&f, kind, arg);
+    auto_json row = fixture_row(&f, &table_bots, &f.a, 1);
+    struct starved s = {.f = &f, .row = row, .n = 1000000};
+    assert_true(db_write(f.st.db, scope_db(&f.a), starve, &s, &e)); /* statements are kept */
+    long before = mem_live();
+    for (s.n = 1; s.n < 400; s.n++) {
+        e.code = ERR_NONE;
+        bool ok = db_write(f.st.db, scope_db(&f.a), starve, &s, &e);
+        good += ok;
+        failed += !ok;
+        assert_true(ok || e.code != ERR_NONE);
+        assert_true(store_do_count(&f.st, &table_bots, &f.a, NULL, 0, &n, &e));
+        assert_int_equal(n, good + 1);
+    }
+    assert_true(failed > 50);
+    assert_true(mem_live() <= before + 10); /* what two readers keep of a statement */
+    fixture_close(&f);
+    return 0;
+}
+
+static void test_starved_sqlite(void **state)
+{
+    on_engine(DB_SQLITE, starved_main);
+}
+
+static void test_starved_postgres(void **state)
+{
+    on_engine(DB_POSTGRES, starved_main);
+}
+
 static int stop(void **state)
 {
     fixture_server_stop();
@@ -461,7 +522,8 @@ int main(void)
         cmocka_unit_test(test_schema_sqlite),      cmocka_unit_test(test_isolation_sqlite),
         cmocka_unit_test(test_rows_sqlite),        cmocka_unit_test(test_schema_postgres),
         cmocka_unit_test(test_isolation_postgres), cmocka_unit_test(test_rows_postgres),
-        cmocka_unit_test(test_instance_tables),
+        cmocka_unit_test(test_instance_tables),    cmocka_unit_test(test_starved_sqlite),
+        cmocka_unit_test(test_starved_postgres),
     };
     return cmocka_run_group_tests(tests, NULL, stop);
 }
