@@ -16,7 +16,8 @@ def test_an_empty_directory_becomes_an_instance_with_an_account(fresh):
     assert anonymous.get("/api/v1/user/init")["initialized"] is False
     anonymous.post("/api/v1/user/init", {"user": ADMIN[0], "password": ADMIN[1]})
     assert anonymous.get("/api/v1/user/init")["initialized"] is True
-    assert anonymous.call("POST", "/api/v1/user/auth", json={"user": ADMIN[0], "password": "wrong-Pass-1"}).status_code != 200
+    refused = anonymous.call("POST", "/api/v1/user/auth", json={"user": ADMIN[0], "password": "wrong-Pass-1"})
+    assert refused.json()["code"] != 0 and "token" not in refused.text
 
     admin = sign_in(fresh.url, create=False)
     assert admin.token
