@@ -5,23 +5,57 @@
 
 #include <llhttp.h>
 
+static bool blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* What must not follow: a carriage return alone, a folded header line (RFC 9112 §5.2). */
+static bool bad_pair(char before, char c)
+{
+    return (before == '\r' && c != '\n') || (before == '\n' && blank(c));
+}
+
+/* Bytes of p that need no look: text, eight at a time as long as there are eight. */
+static size_t skip_text(const char *p, size_t n)
+{
+    static const uint64_t ones = 0x0101010101010101U, high = 0x8080808080808080U;
+    size_t i = 0;
+    uint64_t v;
+    for (; i + 8 <= n; i += 8) {
+        memcpy(&v, p + i, 8);
+        uint64_t control = (v - ones * 0x20) & ~v & high; /* some byte is below 0x20 */
+        uint64_t x = v ^ ones * 0x7f, del = (x - ones) & ~x & high;
+        if (control | del)
+            break;
+    }
+    while (i < n && ((unsigned char)p[i] >= 0x20 && p[i] != 0x7f))
+        i++;
+    return i;
+}
+
 ptrdiff_t head_scan(const char *p, size_t n, size_t from)
 {
-    for (size_t i = from; i < n; i++) {
-        unsigned char c = (unsigned char)p[i];
-        bool after_cr = i > 0 && p[i - 1] == '\r';
+    size_t i = from;
+    if (i > 0 && i < n && bad_pair(p[i - 1], p[i]))
+        return -1;
+    for (;;) {
+        i += skip_text(p + i, n - i);
+        if (i >= n)
+            return 0;
+        char c = p[i];
         if (c == '\n') {
-            if (!after_cr)
+            if (i == 0 || p[i - 1] != '\r')
                 return -1;
             if (i >= 3 && p[i - 2] == '\n')
                 return (ptrdiff_t)i + 1;
-        } else if (after_cr || (c < 0x20 && c != '\r' && c != '\t') || c == 0x7f) {
+        } else if (c != '\r' && c != '\t') {
             return -1;
-        } else if ((c == ' ' || c == '\t') && i > 0 && p[i - 1] == '\n') {
-            return -1; /* a folded header line (RFC 9112 §5.2) */
         }
+        i++;
+        if (i < n && bad_pair(c, p[i]))
+            return -1;
     }
-    return 0;
 }
 
 struct parse {

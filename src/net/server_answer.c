@@ -99,22 +99,35 @@ static uint64_t next_random(uint64_t v[4])
     return result;
 }
 
+/* Eight hexadecimal digits of 32 random bits, in no particular order. */
+static void put_hex(char *out, uint64_t x)
+{
+    static const uint64_t ones = 0x0101010101010101U;
+    x = (x | x << 16) & 0x0000ffff0000ffffU;
+    x = (x | x << 8) & 0x00ff00ff00ff00ffU;
+    x = (x | x << 4) & 0x0f0f0f0f0f0f0f0fU;
+    uint64_t letters = ((x + ones * 6) >> 4) & ones; /* 1 for the digits above 9 */
+    x += ones * '0' + letters * ('a' - '0' - 10);
+    memcpy(out, &x, 8);
+}
+
 void server_uuid(struct http_server *s, char out[37])
 {
-    static const char hex[] = "0123456789abcdef";
-    uint64_t v[2] = {next_random(s->random), next_random(s->random)};
-    unsigned char b[16];
-    memcpy(b, v, sizeof(b));
-    b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
-    b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
-    char *o = out;
-    for (int i = 0; i < 16; i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10)
-            *o++ = '-';
-        *o++ = hex[b[i] >> 4];
-        *o++ = hex[b[i] & 15];
-    }
-    *o = 0;
+    uint64_t a = next_random(s->random), b = next_random(s->random);
+    char text[32];
+    put_hex(text, a & 0xffffffff);
+    put_hex(text + 8, a >> 32);
+    put_hex(text + 16, b & 0xffffffff);
+    put_hex(text + 24, b >> 32);
+    text[12] = '4';                                 /* the version */
+    text[16] = "89ab"[(unsigned char)text[16] & 3]; /* the variant */
+    memcpy(out, text, 8);
+    memcpy(out + 9, text + 8, 4);
+    memcpy(out + 14, text + 12, 4);
+    memcpy(out + 19, text + 16, 4);
+    memcpy(out + 24, text + 20, 12);
+    out[8] = out[13] = out[18] = out[23] = '-';
+    out[36] = 0;
 }
 
 size_t server_refusal(struct http_server *s, int status, char *out, size_t size)

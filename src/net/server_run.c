@@ -189,19 +189,17 @@ struct http_run *run_new(struct http_conn *c, const char *p, size_t n)
     run->head_only = h->method == HTTP_M_HEAD;
     run->chunked = h->chunked;
     run->left = h->content_length;
-    run->r = (struct http_request){
-        .method = h->method,
-        .target = str_n(text + (h->target.p - p), h->target.n),
-        .headers = headers,
-        .header_count = h->header_count,
-        .arena = run->r.arena,
-        .request_id = id_text,
-        .peer = run->peer,
-        .start_us = s->now_us = time_mono_us(),
-        .conn = c,
-    };
+    struct http_request *r = &run->r; /* zero but for the arena */
+    r->method = h->method;
+    r->target = str_n(text + (h->target.p - p), h->target.n);
+    r->headers = headers;
+    r->header_count = h->header_count;
+    r->request_id = id_text;
+    r->peer = run->peer;
+    r->start_us = s->now_us = time_mono_us();
+    r->conn = c;
     run_target(run);
-    size_t max = run->r.route ? run->r.route->body_max : 0;
+    size_t max = r->route ? r->route->body_max : 0;
     run->body.max = max && max < s->opts.body_max ? max : s->opts.body_max;
     return run;
 }

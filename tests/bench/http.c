@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -184,10 +185,15 @@ int main(int argc, char **argv)
         }
     }
     for (int k = 0; k < 2; k++) {
+        struct rusage ru;
         kill(pids[k], SIGTERM);
-        waitpid(pids[k], NULL, 0);
-        printf("%s best %.0f requests/s, %.0f requests per processor second\n",
-               k ? "parley" : "raw   ", best[k], requests[k] / cpu[k]);
+        wait4(pids[k], NULL, 0, &ru);
+        printf(
+            "%s best %.0f requests/s, %.0f requests per processor second, each %.2f us user %.2f us "
+            "kernel\n",
+            k ? "parley" : "raw   ", best[k], requests[k] / cpu[k],
+            ((double)ru.ru_utime.tv_sec * 1e6 + (double)ru.ru_utime.tv_usec) / requests[k],
+            ((double)ru.ru_stime.tv_sec * 1e6 + (double)ru.ru_stime.tv_usec) / requests[k]);
     }
     printf("ratio per processor second %.2f, of best rounds %.2f\n",
            requests[1] / cpu[1] / (requests[0] / cpu[0]), best[1] / best[0]);

@@ -33,6 +33,11 @@ static void basics(void)
     struct str id = raw_header(&a, "x-request-id");
     assert_int_equal(id.n, 36);
     assert_int_equal(id.p[14], '4');
+    for (size_t i = 0; i < id.n; i++)
+        assert_true(i == 8 || i == 13 || i == 18 || i == 23
+                        ? id.p[i] == '-'
+                        : strchr("0123456789abcdef", id.p[i]) != NULL);
+    assert_non_null(strchr("89ab", id.p[19]));
     assert_true(str_find(a.body, id) > 0);
     raw_answer_free(&a);
     raw_put(&c, "GET /twice HTTP/1.1\r\n" H "\r\n");
