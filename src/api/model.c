@@ -42,6 +42,8 @@ static void get(struct http_request *r)
     json_t *row = model_get_row(api_of(r)->models, api_scope(r), kind_of(r), api_param(r, 0), secrets, &err);
     if (row)
         api_ok(r, json_pack("{s:o}", "model", row));
+    else if (err.code == ERR_NOT_FOUND) /* reading has words of its own (providers.md §2) */
+        api_fail(r, 404, NULL, "model not found");
     else
         api_error(r, &err);
 }
