@@ -130,7 +130,7 @@ function BotEditor({ bot, adapters }: { bot: Bot; adapters: Adapter[] }) {
           <p className="truncate text-[13px] text-muted">{adapterLabel(adapters, bot.adapter)}</p>
         </div>
         {mayManage && (
-          <div className="flex items-center gap-4">
+          <div className="flex w-full items-center justify-between gap-4 sm:w-auto">
             <EnableSwitch bot={bot} />
             <Button variant="primary" disabled={!dirty} busy={busy} onClick={() => void save()}>{t('common.save')}</Button>
           </div>

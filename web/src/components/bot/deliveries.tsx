@@ -84,20 +84,21 @@ export function Deliveries({ uuid }: { uuid: string }) {
                 <th scope="col" className="px-4 py-2 font-medium">{t('delivery.col.message')}</th>
                 <th scope="col" className="hidden px-4 py-2 font-medium md:table-cell">{t('delivery.col.session')}</th>
                 <th scope="col" className="hidden px-4 py-2 text-right font-medium sm:table-cell">{t('delivery.col.attempts')}</th>
-                <th scope="col" className="px-4 py-2 text-right font-medium">{t('delivery.col.received')}</th>
+                <th scope="col" className="hidden px-4 py-2 text-right font-medium sm:table-cell">{t('delivery.col.received')}</th>
               </tr>
             </thead>
             <tbody className="divide-y">
               {list.data.deliveries.map((item) => (
                 <tr key={item.id}>
                   <td className="px-4 py-2.5 align-top"><Badge tone={DELIVERY_TONE[item.state] ?? 'neutral'}>{t(`delivery.state.${item.state}`, { defaultValue: item.state })}</Badge></td>
-                  <td className="max-w-80 px-4 py-2.5 align-top">
+                  <td className="w-full max-w-0 px-4 py-2.5 align-top">
                     <p className="truncate">{item.preview || '–'}</p>
                     {item.last_error && <p className="mt-0.5 text-[13px] break-words text-bad">{item.last_error}</p>}
+                    <p className="text-xs text-muted sm:hidden">{formatTime(item.received_at, lang)}</p>
                   </td>
-                  <td className="hidden max-w-48 px-4 py-2.5 align-top md:table-cell"><code className="block truncate font-mono text-xs text-muted" title={item.session_id}>{item.session_id}</code></td>
+                  <td className="hidden max-w-44 px-4 py-2.5 align-top md:table-cell"><code className="block truncate font-mono text-xs text-muted" title={item.session_id}>{item.session_id}</code></td>
                   <td className="hidden px-4 py-2.5 text-right align-top tabular-nums sm:table-cell">{item.attempts}</td>
-                  <td className="px-4 py-2.5 text-right align-top whitespace-nowrap text-muted" title={formatTime(item.updated_at, lang)}>{formatTime(item.received_at, lang)}</td>
+                  <td className="hidden px-4 py-2.5 text-right align-top whitespace-nowrap text-muted sm:table-cell" title={formatTime(item.updated_at, lang)}>{formatTime(item.received_at, lang)}</td>
                 </tr>
               ))}
             </tbody>
