@@ -41,6 +41,8 @@ void jobs_free(struct jobs *j);
 struct job *job_start(struct jobs *j, const struct scope *s, const char *kind, const char *name, const char *label,
                       json_t *(*fn)(struct job *job, void *arg, struct error *err), void *arg, struct error *err);
 void job_log(struct job *j, const char *action, const char *fmt, ...) printf_like(3, 4);
+/* Structured progress for the panel: task_context.metadata[key]. */
+void job_meta(struct job *j, const char *key, json_t *value_stolen);
 int64_t job_id(const struct job *j);
 json_t *jobs_list(struct jobs *j, const struct scope *s, const char *type, const char *kind, bool public_view); /* {tasks, id_index?} */
 json_t *jobs_get(struct jobs *j, const struct scope *s, int64_t id, bool public_view);                           /* NULL: unknown */

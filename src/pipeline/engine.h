@@ -59,13 +59,19 @@ struct session {
     json_t *conversation;       /* conversation row or NULL */
     json_t *turns;              /* array of arrays of messages, oldest first */
     bool fresh;                 /* row or conversation not in the database yet, or changed */
+    bool renew;                 /* bot or pipeline was edited: the next turn begins a conversation of its own */
+    bool forgotten;             /* was reset while a run used it: nothing of it is stored any more */
 };
 /* Loads or makes it; marks one user. The caller ends with session_release. */
 struct session *session_take(struct engine *e, const struct query *q, struct error *err);
 void session_release(struct engine *e, struct session *s);
 /* §5: reuses the conversation of this pipeline and bot or makes a new one from the pipeline's prompt; expiry. */
 bool session_conversation(struct engine *e, struct session *s, const struct query *q, const struct pipe *p, struct error *err) warn_unused;
-json_t *session_history(const struct session *s); /* new array: messages of all turns in order */
+json_t *session_history(const struct session *s); /* new array: messages of all turns in order, shared */
+/* The latest turns only: at most `turns` and, but for the last one, `messages` in total. Whole turns, so that no call loses its result. */
+void session_trim(json_t *list, int64_t turns, int64_t messages);
+/* The conversations of a bot or of a pipeline (the other is NULL) are over (§5). */
+bool sessions_renew(struct engine *e, const struct scope *s, const char *bot, const char *pipeline, struct error *err) warn_unused;
 void sessions_free(struct engine *e);
 bool session_forget(struct engine *e, const struct scope *s, const char *bot, enum launcher l, const char *launcher_id, bool *removed,
                     struct error *err) warn_unused;
@@ -92,8 +98,10 @@ struct run {
     struct model *model;        /* primary or NULL; released at the end */
     size_t at;                  /* index of the stage that runs */
     bool streams;               /* adapter takes chunks for this query */
-    /* The response on its way (resp_messages[-1] of the spec): */
-    json_t *response;           /* message, or chain when response_is_chain; borrowed from the query's arena */
+    json_t *conversation;       /* owned: the one this turn belongs to */
+    /* The response on its way (resp_messages[-1] of the spec). The three are owned by the run and replaced by run_keep: a stream gives
+     * thousands of cumulative parts, and only the latest may stay in memory. */
+    json_t *response;           /* message, or chain when response_is_chain */
     bool response_is_chain, is_chunk, is_final, tool_calls, first_chunk_done, plugin_source;
     json_t *out_chain;          /* resp_message_chain[-1] */
     /* The end of the turn, committed together with the final reply: */
@@ -102,11 +110,15 @@ struct run {
     bool answered;              /* a final part was handed to the adapter */
     json_t *last_out;           /* last chain handed out, for the response record */
 };
+/* Takes over `stolen` (may be NULL) in place of what *slot held. */
+void run_keep(json_t **slot, json_t *stolen);
 void run_pending(struct engine *e, struct pending *p); /* the query fiber's work; takes p */
 /* Hands r->out_chain to the adapter. `final`: commits the turn first. */
 bool turn_reply(struct run *r, bool quote_origin, struct error *err) warn_unused;
 /* A notice (§6.2); final on streaming adapters. */
 bool turn_notice(struct run *r, const json_t *notice, bool interrupt, struct error *err) warn_unused;
+/* Ends a stream that was begun and breaks off without a notice: what was shown so far, as the final part. */
+bool turn_cut(struct run *r, struct error *err) warn_unused;
 /* Ledger state of a run that ends without a (further) reply. */
 void turn_close(struct run *r, const char *state, const char *error);
 /* Results of delivery by adapters that deliver on their own. */
@@ -144,12 +156,14 @@ struct engine {
     struct platform *platform;
     struct task_group *group, *runs;
     struct map pipes, sessions, lanes, buffers, workspaces;
+    uint64_t forgets;          /* sessions removed so far: a load that was under way meanwhile is repeated */
     struct list session_lru, ready; /* ready: workspaces with runnable lanes, round robin */
     size_t session_count;
     struct list records;
     size_t record_count;
     struct map record_index;   /* "message:<id>" / "session:…" → buffered record */
     bool record_writing;
+    size_t record_alone;       /* so many of the next ones are written one by one, after a batch that failed */
     struct task_timer record_timer;
     struct task_cond record_cond;
     struct rate_table *rates;  /* stage_rate.c */
@@ -160,11 +174,14 @@ struct engine {
     bool started, stopping;
     int64_t next_query;
     struct engine_stats stats;
-    struct task_cond idle;
+    struct task_cond idle, start_cond;
+    struct task_timer retry;   /* of the dispatcher after it could not start a fiber */
+    size_t open_workspaces;
 };
 /* Admission: queued + running + gathered, of the instance and of a workspace. */
 bool admit(struct engine *e, const struct scope *s, struct error *err) warn_unused;
 void admit_end(struct engine *e, const struct scope *s);
+int64_t admit_total(const struct engine *e, const struct scope *s); /* queries of the workspace since the start */
 size_t admit_workspaces(const struct engine *e);
 
 /* Config readers on a pipeline's config. */
@@ -180,7 +197,17 @@ const char *conf_str(const json_t *config, const char *dotted, const char *fallb
 /* The stages (one file each). */
 extern const struct stage stage_group_respond, stage_ban, stage_pre_filter, stage_post_filter, stage_preprocess, stage_truncate,
     stage_rate_require, stage_rate_release, stage_process, stage_wrap, stage_long_text, stage_send;
+int64_t conf_bounded(int64_t value, int64_t lo, int64_t hi);
+/* §7.9: the text as a PNG data URI; false with the reason. For workers. */
+bool long_text_picture(struct str text, const char *font, struct arena *a, struct str *uri, char why[200]);
+typedef double picture_advance(void *arg, struct str character);
+/* Splits at line breaks and where a line is full; `max` + 1 when that many lines do not do. */
+size_t picture_lines(struct str text, double width, picture_advance *advance, void *arg, struct str *lines, size_t max);
 void rates_free(struct engine *e);
 void webhooks_free(struct engine *e);
+
+/* picture.c: `text` as a PNG, written with the font of the file `font`, as a data URI in `a` (§7.9). On a worker: it takes tens of
+ * milliseconds. False: `why` says which limit or what is missing. */
+bool long_text_picture(struct str text, const char *font, struct arena *a, struct str *uri, char why[200]) warn_unused;
 
 #endif

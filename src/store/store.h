@@ -165,6 +165,23 @@ bool session_remove(const struct store *st, const struct scope *scope, const cha
 bool session_counts(const struct store *st, const struct scope *scope, int64_t *sessions, int64_t *conversations,
                     struct error *err) warn_unused;
 
+/* ---- upkeep (persistence-and-ops.md §11) ------------------------------------------------------------------------------------
+ * Each deletes at most `limit` rows (conversations of the chat: at most `limit` of them) that nothing has touched for `idle_s`
+ * seconds; fewer in *deleted: none is left. */
+bool sessions_prune(const struct store *st, const struct scope *scope, int64_t idle_s, int64_t limit, int64_t *deleted,
+                    struct error *err) warn_unused; /* sessions with their conversations and turns */
+bool chats_prune(const struct store *st, const struct scope *scope, int64_t idle_s, int64_t limit, int64_t *deleted,
+                 struct error *err) warn_unused; /* debug chat and widget */
+struct store_sizes {
+    int64_t binary_count, binary_bytes; /* binary_storages of the workspace */
+    int64_t database_bytes;             /* the whole database */
+};
+bool store_sizes(const struct store *st, const struct scope *scope, struct store_sizes *out, struct error *err) warn_unused;
+
+/* {workspaces:[{uuid,name,owner}], accounts:[{uuid,status,email}], tables:[{name,rows,without_workspace}]} of all tenant tables, for the
+ * operator's eyes; on PostgreSQL within row-level security. */
+json_t *store_summary(const struct store *st, struct error *err);
+
 #include "store/store_identity.h" /* accounts, memberships, invitations, API keys: resolution and multi-table steps */
 #include "store/store_objects.h"
 #include "store/store_monitor.h"  /* monitoring records, statistics, export, retention */
