@@ -465,10 +465,10 @@ CREATE TABLE monitoring_messages (
     role VARCHAR(50),
     PRIMARY KEY (id)
 );
-CREATE INDEX ix_monitoring_messages_workspace_timestamp ON monitoring_messages (workspace_uuid, "timestamp");
 CREATE INDEX ix_monitoring_messages_workspace_session ON monitoring_messages (workspace_uuid, session_id);
 CREATE INDEX ix_monitoring_messages_workspace_bot_timestamp ON monitoring_messages (workspace_uuid, bot_id, "timestamp");
 CREATE INDEX ix_monitoring_messages_workspace_pipeline_timestamp ON monitoring_messages (workspace_uuid, pipeline_id, "timestamp");
+CREATE INDEX ix_monitoring_messages_workspace_timestamp ON monitoring_messages (workspace_uuid, "timestamp");
 
 CREATE TABLE monitoring_llm_calls (
     id VARCHAR(255) NOT NULL,
@@ -490,9 +490,9 @@ CREATE TABLE monitoring_llm_calls (
     message_id VARCHAR(255),
     PRIMARY KEY (id)
 );
-CREATE INDEX ix_monitoring_llm_calls_workspace_timestamp ON monitoring_llm_calls (workspace_uuid, "timestamp");
 CREATE INDEX ix_monitoring_llm_calls_workspace_session ON monitoring_llm_calls (workspace_uuid, session_id);
 CREATE INDEX ix_monitoring_llm_calls_workspace_message ON monitoring_llm_calls (workspace_uuid, message_id);
+CREATE INDEX ix_monitoring_llm_calls_workspace_timestamp ON monitoring_llm_calls (workspace_uuid, "timestamp");
 
 CREATE TABLE monitoring_tool_calls (
     id VARCHAR(255) NOT NULL,
@@ -513,9 +513,9 @@ CREATE TABLE monitoring_tool_calls (
     error_message TEXT,
     PRIMARY KEY (id)
 );
-CREATE INDEX ix_monitoring_tool_calls_workspace_timestamp ON monitoring_tool_calls (workspace_uuid, "timestamp");
 CREATE INDEX ix_monitoring_tool_calls_workspace_session ON monitoring_tool_calls (workspace_uuid, session_id);
 CREATE INDEX ix_monitoring_tool_calls_workspace_message ON monitoring_tool_calls (workspace_uuid, message_id);
+CREATE INDEX ix_monitoring_tool_calls_workspace_timestamp ON monitoring_tool_calls (workspace_uuid, "timestamp");
 
 CREATE TABLE monitoring_sessions (
     workspace_uuid VARCHAR(36) NOT NULL REFERENCES workspaces (uuid) ON DELETE CASCADE,
@@ -534,9 +534,9 @@ CREATE TABLE monitoring_sessions (
     PRIMARY KEY (workspace_uuid, bot_id, session_id)
 );
 CREATE INDEX ix_monitoring_sessions_workspace_session ON monitoring_sessions (workspace_uuid, session_id);
-CREATE INDEX ix_monitoring_sessions_workspace_last_activity ON monitoring_sessions (workspace_uuid, last_activity);
 CREATE INDEX ix_monitoring_sessions_workspace_is_active ON monitoring_sessions (workspace_uuid, is_active);
 CREATE INDEX ix_monitoring_sessions_workspace_bot_activity ON monitoring_sessions (workspace_uuid, bot_id, last_activity);
+CREATE INDEX ix_monitoring_sessions_workspace_last_activity ON monitoring_sessions (workspace_uuid, last_activity);
 
 CREATE TABLE monitoring_errors (
     id VARCHAR(255) NOT NULL,
@@ -553,9 +553,9 @@ CREATE TABLE monitoring_errors (
     message_id VARCHAR(255),
     PRIMARY KEY (id)
 );
-CREATE INDEX ix_monitoring_errors_workspace_timestamp ON monitoring_errors (workspace_uuid, "timestamp");
 CREATE INDEX ix_monitoring_errors_workspace_session ON monitoring_errors (workspace_uuid, session_id);
 CREATE INDEX ix_monitoring_errors_workspace_message ON monitoring_errors (workspace_uuid, message_id);
+CREATE INDEX ix_monitoring_errors_workspace_timestamp ON monitoring_errors (workspace_uuid, "timestamp");
 
 CREATE TABLE monitoring_embedding_calls (
     id VARCHAR(255) NOT NULL,
@@ -575,9 +575,9 @@ CREATE TABLE monitoring_embedding_calls (
     call_type VARCHAR(50),
     PRIMARY KEY (id)
 );
-CREATE INDEX ix_monitoring_embedding_calls_workspace_timestamp ON monitoring_embedding_calls (workspace_uuid, "timestamp");
 CREATE INDEX ix_monitoring_embedding_calls_workspace_kb ON monitoring_embedding_calls (workspace_uuid, knowledge_base_id);
 CREATE INDEX ix_monitoring_embedding_calls_workspace_session ON monitoring_embedding_calls (workspace_uuid, session_id);
+CREATE INDEX ix_monitoring_embedding_calls_workspace_timestamp ON monitoring_embedding_calls (workspace_uuid, "timestamp");
 
 CREATE TABLE monitoring_feedback (
     id VARCHAR(255) NOT NULL,
@@ -599,9 +599,9 @@ CREATE TABLE monitoring_feedback (
     PRIMARY KEY (id),
     CONSTRAINT uq_monitoring_feedback_workspace_feedback UNIQUE (workspace_uuid, feedback_id)
 );
-CREATE INDEX ix_monitoring_feedback_workspace_timestamp ON monitoring_feedback (workspace_uuid, "timestamp");
 CREATE INDEX ix_monitoring_feedback_workspace_session ON monitoring_feedback (workspace_uuid, session_id);
 CREATE INDEX ix_monitoring_feedback_workspace_message ON monitoring_feedback (workspace_uuid, message_id);
+CREATE INDEX ix_monitoring_feedback_workspace_timestamp ON monitoring_feedback (workspace_uuid, "timestamp");
 
 CREATE TABLE parley_messages (
     seq INTEGER NOT NULL PRIMARY KEY,
@@ -626,7 +626,7 @@ CREATE TABLE parley_messages (
 );
 CREATE UNIQUE INDEX uq_parley_messages_dedupe ON parley_messages (workspace_uuid, bot_uuid, dedupe_key) WHERE dedupe_key IS NOT NULL;
 CREATE INDEX ix_parley_messages_open ON parley_messages (workspace_uuid, seq) WHERE state IN ('received', 'running');
-CREATE INDEX ix_parley_messages_bot_state ON parley_messages (workspace_uuid, bot_uuid, state);
+CREATE INDEX ix_parley_messages_bot ON parley_messages (workspace_uuid, bot_uuid, seq);
 
 CREATE TABLE parley_deliveries (
     seq INTEGER NOT NULL PRIMARY KEY,
@@ -648,7 +648,7 @@ CREATE TABLE parley_deliveries (
 );
 CREATE INDEX ix_parley_deliveries_open ON parley_deliveries (workspace_uuid, seq) WHERE state IN ('pending', 'sending');
 CREATE INDEX ix_parley_deliveries_message ON parley_deliveries (message_id);
-CREATE INDEX ix_parley_deliveries_bot_state ON parley_deliveries (workspace_uuid, bot_uuid, state);
+CREATE INDEX ix_parley_deliveries_bot ON parley_deliveries (workspace_uuid, bot_uuid, seq);
 
 CREATE TABLE parley_sessions (
     workspace_uuid VARCHAR(36) NOT NULL REFERENCES workspaces (uuid) ON DELETE CASCADE,
@@ -701,3 +701,53 @@ CREATE TABLE alembic_version (
 );
 INSERT INTO alembic_version (version_num) VALUES ('0023_bot_scoped_sessions');
 INSERT INTO metadata ("key", "value") VALUES ('database_version', '25');
+
+-- What the planner cannot know of an empty file: the workspace alone chooses nearly nothing, so a statement that also names
+-- a row must go by the row.
+ANALYZE metadata;
+INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
+    ('monitoring_messages', 'ix_monitoring_messages_workspace_timestamp', '1000000 1000000 1'),
+    ('monitoring_messages', 'ix_monitoring_messages_workspace_pipeline_timestamp', '1000000 1000000 200000 1'),
+    ('monitoring_messages', 'ix_monitoring_messages_workspace_bot_timestamp', '1000000 1000000 200000 1'),
+    ('monitoring_messages', 'ix_monitoring_messages_workspace_session', '1000000 1000000 100'),
+    ('monitoring_messages', 'sqlite_autoindex_monitoring_messages_1', '1000000 1'),
+    ('monitoring_llm_calls', 'ix_monitoring_llm_calls_workspace_timestamp', '1000000 1000000 1'),
+    ('monitoring_llm_calls', 'ix_monitoring_llm_calls_workspace_message', '1000000 1000000 1'),
+    ('monitoring_llm_calls', 'ix_monitoring_llm_calls_workspace_session', '1000000 1000000 100'),
+    ('monitoring_llm_calls', 'sqlite_autoindex_monitoring_llm_calls_1', '1000000 1'),
+    ('monitoring_tool_calls', 'ix_monitoring_tool_calls_workspace_timestamp', '1000000 1000000 1'),
+    ('monitoring_tool_calls', 'ix_monitoring_tool_calls_workspace_message', '1000000 1000000 1'),
+    ('monitoring_tool_calls', 'ix_monitoring_tool_calls_workspace_session', '1000000 1000000 100'),
+    ('monitoring_tool_calls', 'sqlite_autoindex_monitoring_tool_calls_1', '1000000 1'),
+    ('monitoring_sessions', 'ix_monitoring_sessions_workspace_last_activity', '100000 100000 1'),
+    ('monitoring_sessions', 'ix_monitoring_sessions_workspace_bot_activity', '100000 100000 20000 1'),
+    ('monitoring_sessions', 'ix_monitoring_sessions_workspace_is_active', '100000 100000 50000'),
+    ('monitoring_sessions', 'ix_monitoring_sessions_workspace_session', '100000 100000 10'),
+    ('monitoring_sessions', 'sqlite_autoindex_monitoring_sessions_1', '100000 100000 20000 1'),
+    ('monitoring_errors', 'ix_monitoring_errors_workspace_timestamp', '100000 100000 1'),
+    ('monitoring_errors', 'ix_monitoring_errors_workspace_message', '100000 100000 1'),
+    ('monitoring_errors', 'ix_monitoring_errors_workspace_session', '100000 100000 10'),
+    ('monitoring_errors', 'sqlite_autoindex_monitoring_errors_1', '100000 1'),
+    ('monitoring_embedding_calls', 'ix_monitoring_embedding_calls_workspace_timestamp', '100000 100000 1'),
+    ('monitoring_embedding_calls', 'ix_monitoring_embedding_calls_workspace_session', '100000 100000 10'),
+    ('monitoring_embedding_calls', 'ix_monitoring_embedding_calls_workspace_kb', '100000 100000 20000'),
+    ('monitoring_embedding_calls', 'sqlite_autoindex_monitoring_embedding_calls_1', '100000 1'),
+    ('monitoring_feedback', 'ix_monitoring_feedback_workspace_timestamp', '100000 100000 1'),
+    ('monitoring_feedback', 'ix_monitoring_feedback_workspace_message', '100000 100000 1'),
+    ('monitoring_feedback', 'ix_monitoring_feedback_workspace_session', '100000 100000 10'),
+    ('monitoring_feedback', 'sqlite_autoindex_monitoring_feedback_2', '100000 100000 1'),
+    ('monitoring_feedback', 'sqlite_autoindex_monitoring_feedback_1', '100000 1'),
+    ('parley_messages', 'ix_parley_messages_bot', '100000 100000 20000 1'),
+    ('parley_messages', 'ix_parley_messages_open', '100 100 1'),
+    ('parley_messages', 'uq_parley_messages_dedupe', '100000 100000 20000 1'),
+    ('parley_messages', 'sqlite_autoindex_parley_messages_1', '100000 1'),
+    ('parley_deliveries', 'ix_parley_deliveries_bot', '100000 100000 20000 1'),
+    ('parley_deliveries', 'ix_parley_deliveries_message', '100000 1'),
+    ('parley_deliveries', 'ix_parley_deliveries_open', '100 100 1'),
+    ('parley_deliveries', 'sqlite_autoindex_parley_deliveries_1', '100000 1'),
+    ('parley_sessions', 'sqlite_autoindex_parley_sessions_1', '100000 100000 20000 10000 1'),
+    ('parley_conversations', 'ix_parley_conversations_launcher', '100000 100000 20000 10000 1'),
+    ('parley_conversations', 'sqlite_autoindex_parley_conversations_1', '100000 1'),
+    ('parley_turns', 'ix_parley_turns_conversation', '100000 100000 20 1'),
+    ('parley_chat_messages', 'sqlite_autoindex_parley_chat_messages_1', '100000 100000 100 1');
+ANALYZE sqlite_schema;

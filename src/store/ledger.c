@@ -228,18 +228,21 @@ struct prune {
 
 static bool do_prune(struct db_tx *tx, void *arg, struct error *err)
 {
+    /* Only the oldest rows are looked at: they are the ones to go, and a look at all would hold up the writer. */
     static struct db_sql messages = {
-        .text = "DELETE FROM parley_messages WHERE workspace_uuid = ? AND seq IN (SELECT seq FROM parley_messages WHERE workspace_uuid = ? AND "
-                "state NOT IN ('received', 'running') AND updated_at < ? ORDER BY seq LIMIT ?)"};
+        .text = "DELETE FROM parley_messages WHERE workspace_uuid = ? AND seq IN (SELECT seq FROM (SELECT seq, state, updated_at FROM "
+                "parley_messages WHERE workspace_uuid = ? ORDER BY seq LIMIT ?) AS oldest WHERE state NOT IN ('received', 'running') AND "
+                "updated_at < ? LIMIT ?)"};
     static struct db_sql deliveries = {
-        .text = "DELETE FROM parley_deliveries WHERE workspace_uuid = ? AND seq IN (SELECT seq FROM parley_deliveries WHERE workspace_uuid = ? "
-                "AND state IN ('sent', 'failed') AND updated_at < ? ORDER BY seq LIMIT ?)"};
+        .text = "DELETE FROM parley_deliveries WHERE workspace_uuid = ? AND seq IN (SELECT seq FROM (SELECT seq, state, updated_at FROM "
+                "parley_deliveries WHERE workspace_uuid = ? ORDER BY seq LIMIT ?) AS oldest WHERE state IN ('sent', 'failed') AND "
+                "updated_at < ? LIMIT ?)"};
     struct prune *p = arg;
     char limit[TIME_ISO_SIZE];
     time_sql(time_wall_us() - p->keep_us, limit);
-    struct db_val v[] = {DB_V_Z(p->workspace), DB_V_Z(p->workspace), DB_V_Z(limit), DB_V_I(p->limit)};
+    struct db_val v[] = {DB_V_Z(p->workspace), DB_V_Z(p->workspace), DB_V_I(p->limit * 4), DB_V_Z(limit), DB_V_I(p->limit)};
     int64_t a = 0, b = 0;
-    if (!db_exec(tx, &messages, v, 4, &a, err) || !db_exec(tx, &deliveries, v, 4, &b, err))
+    if (!db_exec(tx, &messages, v, 5, &a, err) || !db_exec(tx, &deliveries, v, 5, &b, err))
         return false;
     p->deleted = a + b;
     return true;
