@@ -2,7 +2,7 @@
  * without tools and knowledge). */
 #include "agent/agent_private.h"
 
-enum { SMALL_ANSWER = 32 << 10, PACE_US = 50000, CANDIDATES_MAX = 16 };
+enum { SMALL_ANSWER = 32 << 10, PACE_US = 50000, CANDIDATES_MAX = 16, TEXT_MAX = 1 << 30 };
 
 struct turn {
     const struct agent_run *run;
@@ -143,7 +143,7 @@ static bool stream_one(struct turn *t, size_t i, bool *used, struct llm_usage *u
     struct llm_stream *s = llm_open(t->candidates[i], &req, err);
     if (!s)
         return false;
-    struct growth g = {.text = BUF((size_t)t->run->max_chars * 4 + 4096)};
+    struct growth g = {.text = BUF(t->run->max_chars < TEXT_MAX / 4 ? (size_t)t->run->max_chars * 4 + 4096 : TEXT_MAX)};
     size_t chars = 0;
     bool ok = true;
     for (;;) {

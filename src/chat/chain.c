@@ -165,7 +165,7 @@ static bool decode_field(const struct field *f, const char *type, const json_t *
                          struct error *err)
 {
     const json_t *v = json_object_get(from, f->name);
-    if (f->kind == F_OBJ)
+    if (f->kind == F_OBJ && (!v || json_is_object(v)))
         return json_set(out, f->name, forward_display(v)) || err_set(err, ERR_NOMEM, "out of memory");
     if (!v) {
         bool optional = f->def || f->kind == F_STR_NULL || f->kind == F_INT_NULL || f->kind == F_ID_NULL || f->kind == F_NODES;
@@ -489,8 +489,13 @@ void chain_strip_base64(json_t *chain)
     {
         if (json_z(c, "base64") && *json_z(c, "base64"))
             json_set(c, "base64", json_string(""));
-        json_t *origin = json_object_get(c, "origin");
+        if (json_z(c, "file_base64") && *json_z(c, "file_base64"))
+            json_set(c, "file_base64", json_string(""));
+        json_t *origin = json_object_get(c, "origin"), *node;
         if (json_is_array(origin))
             chain_strip_base64(origin);
+        size_t k;
+        json_array_foreach(json_object_get(c, "node_list"), k, node)
+            chain_strip_base64(json_object_get(node, "message_chain"));
     }
 }

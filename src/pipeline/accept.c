@@ -92,9 +92,13 @@ static bool accept_into(struct engine *e, struct bot *b, const struct chat_event
         pending_free(p);
         return false;
     }
+    /* Read before the ledger: behind it nothing may wait, so that messages keep the order in which they were accepted. */
+    struct error ignored = {0};
+    struct pipe *pipe = pipe_get(e, s, pipeline, &ignored);
     if (!o->ephemeral && !make_safe(e, p, o, err)) {
         admit_end(e, s);
         pending_free(p);
+        pipe_unref(pipe);
         if (err->code == ERR_CONFLICT && err->tag && strcmp(err->tag, "duplicate") == 0) {
             e->stats.duplicates++;
             out->duplicate = true;
@@ -103,8 +107,6 @@ static bool accept_into(struct engine *e, struct bot *b, const struct chat_event
         return false;
     }
     e->stats.accepted++;
-    struct error ignored = {0};
-    struct pipe *pipe = pipe_get(e, s, pipeline, &ignored);
     out->aggregating = pipe && pipe->aggregate;
     aggregate_put(e, p, pipe);
     pipe_unref(pipe);
@@ -122,6 +124,10 @@ static bool host_accept(void *arg, struct bot *b, struct chat_event *ev, const s
     } else {
         uuid4(out->id);
     }
+    /* What the ledger holds from before comes first, and must not be read from it a second time. */
+    while (!e->started && !e->stopping)
+        if (!task_cond_wait(&e->start_cond, err))
+            return false;
     if (!fence_check(e->fence, s, err))
         return false;
     auto_arena a = arena_new(80u << 20);

@@ -20,9 +20,16 @@ static bool key_of(const struct pending *p, struct buf *out)
 /* All into the first: components in order with a line break between messages; ids of all; routed if any was. */
 static bool merge_into(struct pending *first, struct pending *p)
 {
-    json_t *chain = json_object_get(first->event, "message_chain");
-    return json_array_append_new(chain, comp_plain(S("\n"))) == 0 &&
-           json_array_extend(chain, json_object_get(p->event, "message_chain")) == 0 && json_array_extend(first->ids, p->ids) == 0;
+    auto_json chain = json_copy(json_object_get(first->event, "message_chain"));
+    auto_json ids = json_copy(first->ids);
+    /* All or nothing: a message that is half in would be answered twice. */
+    if (!chain || !ids || json_array_append_new(chain, comp_plain(S("\n"))) != 0 ||
+        json_array_extend(chain, json_object_get(p->event, "message_chain")) != 0 || json_array_extend(ids, p->ids) != 0 ||
+        json_object_set(first->event, "message_chain", chain) != 0)
+        return false;
+    json_decref(first->ids);
+    first->ids = steal(ids);
+    return true;
 }
 
 static void flush(struct buffer *b)
@@ -32,14 +39,6 @@ static void flush(struct buffer *b)
     map_del(&e->buffers, str_c(b->key));
     struct list *node = list_pop(&b->items);
     struct pending *first = node ? container_of(node, struct pending, node) : NULL;
-    if (first && b->n > 1) {
-        /* The event is shared with nobody any more, but its ledger text is already on disk. */
-        json_t *own = json_deep_copy(first->event);
-        if (own) {
-            json_decref(first->event);
-            first->event = own;
-        }
-    }
     while ((node = list_pop(&b->items))) {
         struct pending *p = container_of(node, struct pending, node);
         if (merge_into(first, p)) {

@@ -14,7 +14,15 @@ int64_t conf_int(const json_t *config, const char *dotted, int64_t fallback)
     const json_t *v = json_at(config, dotted);
     if (json_is_integer(v))
         return json_integer_value(v);
-    return json_is_real(v) ? (int64_t)json_real_value(v) : fallback;
+    if (!json_is_real(v))
+        return fallback;
+    double f = json_real_value(v);
+    return f >= 9e15 ? (int64_t)9e15 : f <= -9e15 ? (int64_t)-9e15 : (int64_t)f;
+}
+
+int64_t conf_bounded(int64_t value, int64_t lo, int64_t hi)
+{
+    return value < lo ? lo : value > hi ? hi : value;
 }
 
 double conf_num(const json_t *config, const char *dotted, double fallback)
@@ -79,7 +87,25 @@ void engine_attach(struct engine *e, struct platform *p)
 
 struct tenant_count {
     size_t open;
+    int64_t total;
 };
+
+/* Counters stay for the statistics; idle ones go when there are many. */
+static void counters_shrink(struct engine *e)
+{
+    size_t pos = 0;
+    struct str key;
+    void *v;
+    if ((int64_t)e->workspaces.n <= e->max_queries)
+        return;
+    while (map_next(&e->workspaces, &pos, &key, &v)) {
+        struct tenant_count *t = v;
+        if (t->open == 0) {
+            map_del(&e->workspaces, key);
+            mem_free(t);
+        }
+    }
+}
 
 bool admit(struct engine *e, const struct scope *s, struct error *err)
 {
@@ -93,13 +119,16 @@ bool admit(struct engine *e, const struct scope *s, struct error *err)
                                                                          : "concurrency.pending_queries_per_workspace");
     }
     if (!t) {
+        counters_shrink(e);
         t = new (struct tenant_count);
         if (!t || !map_put(&e->workspaces, str_c(s->workspace), t)) {
             mem_free(t);
             return err_set(err, ERR_NOMEM, "out of memory");
         }
     }
-    t->open++;
+    t->total++;
+    if (t->open++ == 0)
+        e->open_workspaces++;
     e->queued++;
     return true;
 }
@@ -107,17 +136,21 @@ bool admit(struct engine *e, const struct scope *s, struct error *err)
 void admit_end(struct engine *e, const struct scope *s)
 {
     struct tenant_count *t = map_get(&e->workspaces, str_c(s->workspace));
-    if (t && --t->open == 0) {
-        map_del(&e->workspaces, str_c(s->workspace));
-        mem_free(t);
-    }
+    if (t && --t->open == 0)
+        e->open_workspaces--;
     if (--e->queued == 0)
         task_cond_notify_all(&e->idle);
 }
 
 size_t admit_workspaces(const struct engine *e)
 {
-    return e->workspaces.n;
+    return e->open_workspaces;
+}
+
+int64_t admit_total(const struct engine *e, const struct scope *s)
+{
+    const struct tenant_count *t = map_get(&e->workspaces, str_c(s->workspace));
+    return t ? t->total : 0;
 }
 
 /* ---- start: what the ledger holds ------------------------------------------------------------------------------------- */
@@ -231,12 +264,15 @@ bool engine_start(struct engine *e, struct error *err)
         if (!take_up_deliveries(e, &s, err) || !take_up_messages(e, &s, err))
             return false;
     e->started = true;
+    task_cond_notify_all(&e->start_cond);
     return true;
 }
 
 void engine_stop(struct engine *e, int64_t grace_ms)
 {
     e->stopping = true;
+    task_timer_stop(&e->retry);
+    task_cond_notify_all(&e->start_cond);
     aggregate_flush_all(e);
     /* What waits stays in the ledger; what runs may finish. */
     struct task_deadline d;
@@ -298,26 +334,10 @@ json_t *engine_basic_stats(struct engine *e, const struct scope *s, struct error
     if (!session_counts(e->store, s, &sessions, &conversations, err))
         return NULL;
     return json_pack("{s:I,s:I,s:I}", "active_session_count", (json_int_t)sessions, "conversation_count",
-                     (json_int_t)conversations, "query_count", (json_int_t)e->next_query);
+                     (json_int_t)conversations, "query_count", (json_int_t)admit_total(e, s));
 }
 
 bool engine_bot_changed(struct engine *e, const struct scope *s, const char *bot, struct error *err)
 {
-    /* Conversations are chosen by pipeline and bot (§5): what is cached for the bot is read anew, its history stays. */
-    (void)err;
-    size_t pos = 0;
-    struct str key;
-    void *v;
-    auto_buf prefix = BUF(512);
-    buf_fmt(&prefix, "%s|%s|", s->workspace, bot);
-    while (map_next(&e->sessions, &pos, &key, &v)) {
-        struct session *ses = v;
-        if (str_starts(key, buf_view(&prefix)) && ses->users == 0 && ses->conversation) {
-            json_set(ses->row, "conversation_id", json_null());
-            json_decref(steal(ses->conversation));
-            json_array_clear(ses->turns);
-            ses->fresh = true;
-        }
-    }
-    return true;
+    return sessions_renew(e, s, bot, NULL, err);
 }

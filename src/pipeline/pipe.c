@@ -5,6 +5,11 @@ enum { FRESH_US = 2000000, PIPES_MAX = 1000 };
 
 /* ---- coercion (§6.3) ------------------------------------------------------------------------------------------------ */
 
+static json_t *whole(double f)
+{
+    return f > -9e15 && f < 9e15 ? json_integer((json_int_t)f) : NULL;
+}
+
 static json_t *to_integer(const json_t *v)
 {
     int64_t i;
@@ -12,11 +17,11 @@ static json_t *to_integer(const json_t *v)
     if (json_is_boolean(v))
         return json_integer(json_is_true(v));
     if (json_is_real(v))
-        return json_integer((json_int_t)json_real_value(v));
+        return whole(json_real_value(v));
     if (json_is_string(v) && str_to_i64(str_trim(json_sv(v)), &i))
         return json_integer(i);
     if (json_is_string(v) && str_to_f64(str_trim(json_sv(v)), &f))
-        return json_integer((json_int_t)f);
+        return whole(f);
     return NULL;
 }
 

@@ -81,14 +81,30 @@ static void batch_free(struct batch *b)
 
 static void start_write(struct engine *e);
 
+static void on_timer(void *arg)
+{
+    start_write(arg);
+}
+
 static void on_written(void *arg, bool ok, const struct error *err)
 {
     struct batch *b = arg;
     struct engine *e = b->engine;
-    if (!ok)
-        log_error("monitor", "%zu monitoring records were not written: %s", b->n, err->msg);
-    batch_free(b);
     e->record_writing = false;
+    if (!ok && b->n > 1) {
+        /* One bad record must not take the others with it: each of them again on its own. */
+        struct list *node;
+        while (!list_empty(&b->items)) {
+            node = b->items.prev;
+            list_del(node);
+            list_push_front(&e->records, node);
+            e->record_count++;
+        }
+        e->record_alone = b->n;
+    } else if (!ok) {
+        log_error("monitor", "a monitoring record was not written: %s", err->msg);
+    }
+    batch_free(b);
     if (!list_empty(&e->records))
         start_write(e);
     task_cond_notify_all(&e->record_cond);
@@ -100,15 +116,22 @@ static void start_write(struct engine *e)
     if (e->record_writing || list_empty(&e->records))
         return;
     struct batch *b = new (struct batch);
-    if (!b)
+    if (!b) {
+        task_timer_start(&e->record_timer, RECORD_DELAY_MS, on_timer, e);
         return;
+    }
+    size_t most = RECORDS_PER_TX;
+    if (e->record_alone) {
+        e->record_alone--;
+        most = 1;
+    }
     b->engine = e;
     list_init(&b->items);
     b->scope = container_of(e->records.next, struct record, node)->scope;
     list_each(it, &e->records)
     {
         struct record *r = container_of(it, struct record, node);
-        if (b->n >= RECORDS_PER_TX)
+        if (b->n >= most)
             break;
         if (!scope_eq(&r->scope, &b->scope))
             continue;
@@ -125,12 +148,9 @@ static void start_write(struct engine *e)
         e->record_writing = false;
         log_error("monitor", "%zu monitoring records were not written: %s", b->n, err.msg);
         batch_free(b);
+        if (!list_empty(&e->records))
+            task_timer_start(&e->record_timer, RECORD_DELAY_MS, on_timer, e);
     }
-}
-
-static void on_timer(void *arg)
-{
-    start_write(arg);
 }
 
 void record_put(struct engine *e, const struct scope *s, const char *kind, json_t *row)

@@ -7,7 +7,7 @@
 
 enum {
     PATTERNS_MAX = 64, PATTERN_CHARS = 1024, SUBJECT_CHARS = 1 << 20, BUDGET_US = 50000, REPLACEMENT_CHARS = 64,
-    MASKED_CHARS = 2 << 20, MATCH_LIMIT = 200000, DEPTH_LIMIT = 2000,
+    MASKED_CHARS = 2 << 20, MATCH_LIMIT = 1000000, DEPTH_LIMIT = 2000,
 };
 
 struct budget {
@@ -54,7 +54,8 @@ static int match(const struct budget *b, pcre2_code *re, struct str s, size_t fr
 {
     if (time_mono_us() > b->until_us)
         return -2;
-    int rc = pcre2_match(re, (PCRE2_SPTR)s.p, s.n, from, options, md, b->context);
+    /* The subject was checked as a whole; once more for each match would be quadratic. */
+    int rc = pcre2_match(re, (PCRE2_SPTR)s.p, s.n, from, options | PCRE2_NO_UTF_CHECK, md, b->context);
     return rc >= 0 ? rc : rc == PCRE2_ERROR_NOMATCH ? -1 : -2;
 }
 
@@ -99,7 +100,7 @@ static bool mask_pattern(const struct budget *b, pcre2_code *re, struct str s, s
     int rc = 0;
     while (md && at <= s.n && (rc = match(b, re, s, at, 0, md)) >= 0) {
         const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(md);
-        if (ov[1] == ov[0]) { /* an empty match masks nothing */
+        if (ov[1] <= ov[0]) { /* an empty match masks nothing */
             at = ov[1] + 1;
             while (at < s.n && ((unsigned char)s.p[at] & 0xC0) == 0x80)
                 at++;

@@ -25,7 +25,10 @@ static bool regex_hit(const json_t *value, struct str subject)
 static bool compare(const char *op, struct str subject, const json_t *rule)
 {
     const json_t *v = json_object_get(rule, "value");
-    struct str value = json_is_string(v) ? json_sv(v) : S("");
+    char number[24] = "";
+    if (json_is_integer(v))
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(v));
+    struct str value = json_is_string(v) ? json_sv(v) : str_c(number);
     if (strcmp(op, "eq") == 0)
         return str_eq(subject, value);
     if (strcmp(op, "neq") == 0)

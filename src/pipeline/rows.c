@@ -149,31 +149,13 @@ static bool do_update(struct db_tx *tx, void *arg, struct error *err)
     return true;
 }
 
-static void conversations_end(struct engine *e, const struct scope *s, const char *pipeline)
-{
-    /* The next message starts a conversation with the pipeline's present prompt (§5). */
-    size_t pos = 0;
-    struct str key;
-    void *v;
-    while (map_next(&e->sessions, &pos, &key, &v)) {
-        struct session *ses = v;
-        if (ses->users == 0 && scope_eq(&ses->scope, s) && str_eqz(json_s(ses->conversation, "pipeline_uuid"), pipeline)) {
-            json_decref(steal(ses->conversation));
-            json_array_clear(ses->turns);
-            json_set(ses->row, "conversation_id", json_null());
-            ses->fresh = true;
-        }
-    }
-}
-
 bool pipeline_update(struct engine *e, const struct scope *s, const char *uuid, const json_t *body, struct error *err)
 {
     struct change c = {.engine = e, .scope = s, .uuid = uuid, .body = body};
     if (!db_write(e->store->db, scope_db(s), do_update, &c, err))
         return false;
     pipe_forget(e, s, uuid);
-    conversations_end(e, s, uuid);
-    return true;
+    return sessions_renew(e, s, NULL, uuid, err);
 }
 
 bool pipeline_delete(struct engine *e, const struct scope *s, const char *uuid, struct error *err)

@@ -1,7 +1,7 @@
 /* One query from the lane to its end: builds it, walks the stages, reports. pipeline.md §6.2. */
 #include "pipeline/engine.h"
 
-enum { QUERY_ARENA_MAX = 256 << 20 };
+enum { QUERY_ARENA_MAX = 256 << 20, PIPE_TRIES = 3 };
 
 struct query *run_query(struct run *r)
 {
@@ -11,6 +11,13 @@ struct query *run_query(struct run *r)
 struct engine *run_engine(struct run *r)
 {
     return r->engine;
+}
+
+void run_keep(json_t **slot, json_t *stolen)
+{
+    json_t *old = *slot;
+    *slot = stolen;
+    json_decref(old);
 }
 
 static bool walk(struct run *r, size_t i, struct error *err);
@@ -140,6 +147,46 @@ static void drop(struct engine *e, struct pending *p, const char *why)
     turn_close(&r, "discarded", why);
 }
 
+static void run_free(struct run *r)
+{
+    if (r->session)
+        session_release(r->engine, r->session);
+    model_unref(r->model);
+    json_decref(r->conversation);
+    json_decref(r->response);
+    json_decref(r->out_chain);
+    json_decref(r->last_out);
+}
+
+/* The pipeline; a database that does not answer at once is asked again before the message is left to the next start. */
+static struct pipe *pipe_of(struct engine *e, const struct pending *p, struct error *err)
+{
+    for (int try = 0;; try++) {
+        *err = (struct error){0};
+        struct pipe *pipe = pipe_get(e, &p->scope, p->pipeline, err);
+        if (pipe || err->code == ERR_NOT_FOUND || err->code == ERR_CANCELED || try == PIPE_TRIES)
+            return pipe;
+        log_warn("query", "pipeline %s could not be read: %s", p->pipeline, err->msg);
+        struct error wait = {0};
+        if (!task_sleep_ms(1000, &wait)) {
+            *err = wait;
+            return NULL;
+        }
+    }
+}
+
+/* Why nothing was run: what cannot be run at all is closed, the rest stays in the ledger for the next start. */
+static void not_run(struct engine *e, struct pending *p, const struct error *err)
+{
+    if (err->code == ERR_NOT_FOUND)
+        drop(e, p, *p->pipeline ? "its pipeline no longer exists" : "the bot has no pipeline");
+    else if (err->code == ERR_INVALID)
+        drop(e, p, err->msg);
+    else if (err->code != ERR_CANCELED)
+        log_error("query", "a message was not answered and waits for the next start id=%s: %s",
+                  json_string_value(json_array_get(p->ids, 0)), err->msg);
+}
+
 void run_pending(struct engine *e, struct pending *p)
 {
     struct error err = {0};
@@ -150,27 +197,23 @@ void run_pending(struct engine *e, struct pending *p)
         log_info("query", "message dropped: %s", err.msg);
     } else if (!(b = bot_of(e, p))) {
         drop(e, p, "its bot no longer exists");
-    } else if (!(pipe = pipe_get(e, &p->scope, p->pipeline, &err))) {
-        if (err.code == ERR_NOT_FOUND)
-            drop(e, p, *p->pipeline ? "its pipeline no longer exists" : "the bot has no pipeline");
-        else
-            log_error("query", "pipeline %s could not be read: %s", p->pipeline, err.msg);
+    } else if (!(pipe = pipe_of(e, p, &err))) {
+        not_run(e, p, &err);
     } else if (!(a = arena_new(QUERY_ARENA_MAX))) {
-        log_error("query", "out of memory");
+        err_set(&err, ERR_NOMEM, "out of memory");
+        not_run(e, p, &err);
     } else {
         struct run r = {.engine = e, .pending = p, .pipe = pipe, .bot = b};
         r.query = query_new(e, p, b, pipe, a, &err);
         if (!r.query) {
-            drop(e, p, err.msg);
+            not_run(e, p, &err);
         } else {
             r.streams = r.query->stream_wanted;
             watch_start(&r);
             bool ok = walk(&r, 0, &err);
             run_end(&r, ok, &err);
-            if (r.session)
-                session_release(e, r.session);
-            model_unref(r.model);
         }
+        run_free(&r);
     }
     arena_free(a);
     pipe_unref(pipe);

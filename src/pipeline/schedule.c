@@ -2,6 +2,8 @@
  * pipeline.md §4.7. Within a lane messages run in the order of their acceptance; a busy lane delays no other. */
 #include "pipeline/engine.h"
 
+enum { RETRY_MS = 100 };
+
 struct lane {
     struct list node; /* in its tenant's ready list while it has work and a free session slot */
     struct list waiting;
@@ -119,6 +121,11 @@ static void lane_offer(struct engine *e, struct lane *l)
 
 static void dispatch(struct engine *e);
 
+static void on_retry(void *arg)
+{
+    dispatch(arg);
+}
+
 static void query_fiber(void *arg)
 {
     struct started s = *(struct started *)arg;
@@ -175,8 +182,10 @@ static void dispatch(struct engine *e)
             list_push(&e->ready, &t->node); /* the next workspace comes first */
             t->listed = true;
         }
-        if (!ok)
-            return; /* memory or fibers ran out: the next query that ends tries again */
+        if (!ok) { /* memory or fibers ran out */
+            task_timer_start(&e->retry, RETRY_MS, on_retry, e);
+            return;
+        }
     }
 }
 
@@ -200,6 +209,7 @@ void schedule_free(struct engine *e)
     size_t pos = 0;
     struct str key;
     void *v;
+    task_timer_stop(&e->retry);
     while (map_next(&e->lanes, &pos, &key, &v)) {
         struct lane *l = v;
         struct list *node;

@@ -76,7 +76,22 @@ static struct session *session_make(struct engine *e, const struct query *q, str
         session_free(s);
         return NULL;
     }
+    session_trim(s->turns, e->max_messages, e->max_messages);
     return s;
+}
+
+void session_trim(json_t *list, int64_t turns, int64_t messages)
+{
+    size_t keep = 0, n = json_array_size(list);
+    int64_t total = 0;
+    while (keep < n && (int64_t)keep < turns) {
+        total += (int64_t)json_array_size(json_array_get(list, n - 1 - keep));
+        if (keep > 0 && total > messages)
+            break;
+        keep++;
+    }
+    for (size_t drop = n - keep; drop > 0; drop--)
+        json_array_remove(list, 0);
 }
 
 struct session *session_take(struct engine *e, const struct query *q, struct error *err)
@@ -88,9 +103,16 @@ struct session *session_take(struct engine *e, const struct query *q, struct err
     }
     struct session *s = map_get(&e->sessions, buf_view(&key));
     if (!s) {
-        struct session *made = session_make(e, q, buf_view(&key), err);
-        if (!made)
-            return NULL;
+        struct session *made = NULL;
+        uint64_t forgets;
+        do { /* what was read while a session was being removed may be that session */
+            if (made)
+                session_free(made);
+            forgets = e->forgets;
+            made = session_make(e, q, buf_view(&key), err);
+            if (!made)
+                return NULL;
+        } while (forgets != e->forgets);
         s = map_get(&e->sessions, buf_view(&key)); /* another run may have loaded it while we waited */
         if (s) {
             session_free(made);
@@ -114,8 +136,8 @@ struct session *session_take(struct engine *e, const struct query *q, struct err
 void session_release(struct engine *e, struct session *s)
 {
     s->users--;
-    if (s->users == 0 && !s->key[0])
-        session_free(s); /* forgotten meanwhile */
+    if (s->users == 0 && s->forgotten)
+        session_free(s);
     else
         shrink(e);
 }
@@ -146,11 +168,12 @@ bool session_conversation(struct engine *e, struct session *s, const struct quer
     (void)e;
     bool local = strcmp(conf_str(p->config, "ai.runner.runner", "local-agent"), "local-agent") == 0;
     json_t *c = s->conversation;
-    if (c && (strcmp(json_z_or(c, "pipeline_uuid", ""), p->uuid) != 0 || strcmp(json_z_or(c, "bot_uuid", ""), q->bot_uuid) != 0)) {
+    if (c && (s->renew || strcmp(json_z_or(c, "pipeline_uuid", ""), p->uuid) != 0 || strcmp(json_z_or(c, "bot_uuid", ""), q->bot_uuid) != 0)) {
         json_decref(steal(s->conversation));
         json_array_clear(s->turns);
         c = NULL;
     }
+    s->renew = false;
     if (!c) {
         c = s->conversation = conversation_new(q, p, local);
         if (!c || !json_set(s->row, "conversation_id", json_string(json_z_or(c, "id", ""))))
@@ -159,7 +182,7 @@ bool session_conversation(struct engine *e, struct session *s, const struct quer
         return true;
     }
     int64_t expire = conf_int(p->config, "ai.runner.expire-time", 0), last = 0;
-    if (expire > 0 && time_parse(json_s(c, "updated_at"), &last) && time_wall_us() - last > expire * 1000000) {
+    if (expire > 0 && time_parse(json_s(c, "updated_at"), &last) && (time_wall_us() - last) / 1000000 > expire) {
         char uuid[UUID_SIZE];
         uuid4(uuid);
         json_set(c, "uuid", local ? json_string(uuid) : json_null());
@@ -180,27 +203,47 @@ json_t *session_history(const struct session *s)
     return out;
 }
 
+static bool uncache(struct engine *e, struct str key)
+{
+    struct session *ses = map_del(&e->sessions, key);
+    e->forgets++;
+    if (!ses)
+        return false;
+    list_del(&ses->lru);
+    e->session_count--;
+    ses->forgotten = true; /* freed by its last user */
+    if (ses->users == 0)
+        session_free(ses);
+    return true;
+}
+
 bool session_forget(struct engine *e, const struct scope *s, const char *bot, enum launcher l, const char *launcher_id, bool *removed,
                     struct error *err)
 {
     auto_buf key = BUF(4096);
-    bool cached = false;
-    if (key_of(&key, s, bot, l, launcher_id)) {
-        struct session *ses = map_del(&e->sessions, buf_view(&key));
-        if (ses) {
-            cached = true;
-            list_del(&ses->lru);
-            e->session_count--;
-            if (ses->users == 0)
-                session_free(ses);
-            else
-                ses->key[0] = 0; /* freed by its last user */
-        }
-    }
+    bool keyed = key_of(&key, s, bot, l, launcher_id), cached = keyed && uncache(e, buf_view(&key));
     if (!session_remove(e->store, s, bot, launcher_name(l), launcher_id, removed, err))
         return false;
+    /* A run that came meanwhile has loaded what was about to go. */
+    if (keyed)
+        uncache(e, buf_view(&key));
     *removed = *removed || cached;
     return true;
+}
+
+bool sessions_renew(struct engine *e, const struct scope *s, const char *bot, const char *pipeline, struct error *err)
+{
+    size_t pos = 0;
+    struct str key;
+    void *v;
+    while (map_next(&e->sessions, &pos, &key, &v)) {
+        struct session *ses = v;
+        bool hit = bot ? str_eqz(json_s(ses->row, "bot_uuid"), bot) : str_eqz(json_s(ses->conversation, "pipeline_uuid"), pipeline);
+        if (hit && strcmp(ses->scope.workspace, s->workspace) == 0)
+            ses->renew = true;
+    }
+    e->forgets++; /* sessions that are being loaded */
+    return sessions_unbind(e->store, s, bot, pipeline, err);
 }
 
 void sessions_free(struct engine *e)

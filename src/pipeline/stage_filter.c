@@ -38,7 +38,7 @@ static bool ignored_by_prefix(const json_t *prefixes, struct str text)
     json_t *p;
     json_array_foreach(prefixes, i, p)
     {
-        if (json_sv(p).p && str_starts(text, json_sv(p)))
+        if (json_string_length(p) > 0 && str_starts(text, json_sv(p)))
             return true;
     }
     return false;
@@ -105,7 +105,8 @@ static bool post(struct run *r, struct stage_result *out, struct error *err)
     json_t *content = json_object_get(r->response, "content");
     if (!json_is_string(content) || json_string_length(content) == 0)
         return true;
-    struct filter_job j = {.subject = str_trim(json_sv(content))};
+    /* What has been streamed stays as it was shown, its last blank too. */
+    struct filter_job j = {.subject = r->is_chunk ? json_sv(content) : str_trim(json_sv(content))};
     if (!run_filters(r, &j, false, err))
         return false;
     if (j.broken) {
@@ -115,8 +116,17 @@ static bool post(struct run *r, struct stage_result *out, struct error *err)
     }
     if (str_eq(j.replaced, json_sv(content)))
         return true;
-    r->response = arena_json(r->query->arena, json_copy(r->response));
-    return (r->response && json_set(r->response, "content", json_strn(j.replaced))) || err_set(err, ERR_NOMEM, "out of memory");
+    json_t *filtered = json_copy(r->response), *all = r->query->responses;
+    if (!filtered || !json_set(filtered, "content", json_strn(j.replaced))) {
+        json_decref(filtered);
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    /* The history keeps what the user saw. */
+    size_t n = json_array_size(all);
+    if (n > 0 && json_array_get(all, n - 1) == r->response)
+        json_array_set(all, n - 1, filtered);
+    run_keep(&r->response, filtered);
+    return true;
 }
 
 const struct stage stage_pre_filter = {.name = "PreContentFilterStage", .process = pre};

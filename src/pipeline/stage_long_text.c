@@ -6,11 +6,13 @@
 static json_t *forward(struct run *r, struct str text)
 {
     const char *self = bot_account_id(r->bot);
-    struct str preview = str_fmt(r->query->arena, "User: " STR_FMT, STR_ARG(text));
+    auto_buf preview = BUF(64u << 20);
+    buf_z(&preview, "User: ");
+    buf_str(&preview, text);
     json_t *node = json_pack("{s:s,s:s,s:o,s:i}", "sender_id", self, "sender_name", "User", "message_chain", chain_of_text(text),
                              "message_id", 0);
     json_t *display = json_pack("{s:s,s:s,s:s,s:[o],s:s}", "title", "Group chat history", "brief", "[Chat history]", "source",
-                                "Chat history", "preview", json_strn(preview), "summary", "View 1 forwarded message");
+                                "Chat history", "preview", json_strn(buf_view(&preview)), "summary", "View 1 forwarded message");
     return json_pack("[{s:s,s:o,s:[o]}]", "type", "Forward", "display", display, "node_list", node);
 }
 
@@ -22,8 +24,6 @@ struct picture_job {
     bool ok;
     char why[200];
 };
-
-bool long_text_picture(struct str text, const char *font, struct arena *a, struct str *uri, char why[200]);
 
 static void picture_work(void *arg)
 {
@@ -52,7 +52,8 @@ static bool process(struct run *r, struct stage_result *out, struct error *err)
     (void)out;
     static const char *const plain[] = {"Plain", NULL};
     const char *strategy = conf_str(r->pipe->config, "output.long-text-processing.strategy", "none");
-    if (strcmp(strategy, "none") == 0 || !r->out_chain || json_array_size(r->out_chain) == 0 || !chain_only(r->out_chain, plain))
+    /* The parts of a stream stay text: only the whole answer is worth a picture or a forward. */
+    if (strcmp(strategy, "none") == 0 || (r->is_chunk && !r->is_final) || !r->out_chain || json_array_size(r->out_chain) == 0 || !chain_only(r->out_chain, plain))
         return true;
     struct str text = chain_text(r->query->arena, r->out_chain);
     if ((int64_t)utf8_count(text) <= conf_int(r->pipe->config, "output.long-text-processing.threshold", 1000))
@@ -64,9 +65,10 @@ static bool process(struct run *r, struct stage_result *out, struct error *err)
         chain = picture(r, text, err);
     else
         return err_set(err, ERR_INVALID, "output.long-text-processing.strategy %s is unknown", strategy);
-    r->out_chain = arena_json(r->query->arena, chain);
-    if (r->out_chain)
+    if (chain) {
+        run_keep(&r->out_chain, chain);
         return true;
+    }
     return err->code ? false : err_set(err, ERR_NOMEM, "out of memory");
 }
 

@@ -105,23 +105,40 @@ static bool build_user_message(struct run *r, struct error *err)
     struct query *q = r->query;
     bool pictures = !is_local(r) || (r->model && model_can(r->model, "vision"));
     json_t *content = json_array();
-    bool ok = add_elements(content, q->chain, pictures, conf_bool(r->pipe->config, "trigger.misc.combine-quote-message", false));
+    bool ok = add_elements(content, q->chain, pictures, conf_bool(r->pipe->config, "trigger.misc.combine-quote-message", true));
     q->user_message = arena_json(q->arena, json_pack("{s:s,s:o}", "role", "user", "content", content));
     return (ok && q->user_message) || err_set(err, ERR_NOMEM, "out of memory");
 }
 
 /* Pictures of the history are of no use to a model that cannot see (§7.4.6). */
-static void drop_pictures(json_t *messages)
+static bool has_picture(const json_t *message)
+{
+    size_t k;
+    json_t *part;
+    json_array_foreach(json_object_get(message, "content"), k, part)
+    {
+        if (strcmp(json_z_or(part, "type", ""), "image_url") == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool drop_pictures(json_t *messages)
 {
     size_t i;
     json_t *m;
     json_array_foreach(messages, i, m)
     {
-        json_t *content = json_object_get(m, "content");
+        if (!has_picture(m))
+            continue;
+        json_t *own = json_deep_copy(m), *content = json_object_get(own, "content");
         for (size_t k = json_array_size(content); k > 0; k--)
             if (strcmp(json_z_or(json_array_get(content, k - 1), "type", ""), "image_url") == 0)
                 json_array_remove(content, k - 1);
+        if (!own || json_array_set_new(messages, i, own) != 0)
+            return false;
     }
+    return true;
 }
 
 /* Today's date behind the system message, in this turn's copy only (spec DEFECT: the reference piles it up). */
@@ -156,6 +173,16 @@ static bool add_date(json_t *prompt, struct arena *a)
     return json_array_insert_new(prompt, 0, llm_message("system", str_trim(line))) == 0;
 }
 
+/* Also of configurations from before there could be several. */
+static json_t *knowledge_bases(const struct run *r)
+{
+    const json_t *list = conf_at(r, "ai.local-agent.knowledge-bases");
+    if (json_array_size(list) > 0)
+        return json_deep_copy(list);
+    const char *one = conf_str(r->pipe->config, "ai.local-agent.knowledge-base", "");
+    return *one && strcmp(one, "__none__") != 0 ? json_pack("[s]", one) : json_array();
+}
+
 static bool process(struct run *r, struct stage_result *out, struct error *err)
 {
     (void)out;
@@ -167,19 +194,19 @@ static bool process(struct run *r, struct stage_result *out, struct error *err)
     if (!r->session || !session_conversation(r->engine, r->session, q, r->pipe, err))
         return false;
     q->session = r->session;
+    run_keep(&r->conversation, json_incref(r->session->conversation));
     const json_t *kept = json_at(r->session->conversation, "prompt.messages");
     q->prompt = arena_json(q->arena, json_is_array(kept) ? json_deep_copy(kept) : json_array());
-    auto_json history = session_history(r->session);
-    q->messages = arena_json(q->arena, json_deep_copy(history));
+    q->messages = arena_json(q->arena, session_history(r->session)); /* shared with the session: what changes is copied before */
     if (!q->prompt || !q->messages)
         return err_set(err, ERR_NOMEM, "out of memory");
     set_variables(r);
     if (is_local(r) && !(r->model && model_can(r->model, "vision")))
-        drop_pictures(q->messages);
+        if (!drop_pictures(q->messages))
+            return err_set(err, ERR_NOMEM, "out of memory");
     if (!build_user_message(r, err))
         return false;
-    const json_t *bases = conf_at(r, "ai.local-agent.knowledge-bases");
-    query_var(q, "_knowledge_base_uuids", json_is_array(bases) ? json_deep_copy(bases) : json_array());
+    query_var(q, "_knowledge_base_uuids", knowledge_bases(r));
     if (is_local(r) && !add_date(q->prompt, q->arena))
         return err_set(err, ERR_NOMEM, "out of memory");
     return true;

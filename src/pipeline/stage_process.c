@@ -13,10 +13,8 @@ static bool take_output(void *arg, const struct agent_output *o, struct error *e
     struct chat *c = arg;
     struct run *r = c->run;
     struct query *q = r->query;
-    json_t *m = arena_json(q->arena, json_incref(o->message));
-    if (!m)
-        return err_set(err, ERR_NOMEM, "out of memory");
-    r->response = m;
+    json_t *m = o->message;
+    run_keep(&r->response, json_incref(m));
     r->response_is_chain = false;
     r->is_chunk = o->is_chunk;
     r->is_final = o->is_final;
@@ -27,8 +25,8 @@ static bool take_output(void *arg, const struct agent_output *o, struct error *e
         q->response_id = str_z(q->arena, str_c(id));
     }
     bool whole = !o->is_chunk || o->is_final;
-    if (whole)
-        json_array_append(q->responses, m);
+    if (whole && json_array_append(q->responses, m) != 0)
+        return err_set(err, ERR_NOMEM, "out of memory");
     r->history_ready = whole && !r->tool_calls && strcmp(json_z_or(m, "role", ""), "assistant") == 0;
     struct stage_result res = {0};
     if (c->next(r, &res, err))
@@ -82,7 +80,7 @@ static bool chat(struct run *r, bool (*next)(struct run *, const struct stage_re
         .error_notice = str_z(r->query->arena, str_c(failure.msg)),
         .debug_notice = failure.tag,
     };
-    return next(r, &res, err);
+    return next(r, &res, err) && (res.user_notice || turn_cut(r, err));
 }
 
 /* ---- commands ------------------------------------------------------------------------------------------------------------ */
@@ -111,7 +109,7 @@ static bool command(struct run *r, struct str text, bool (*next)(struct run *, c
     struct str rest = str_sub(text, utf8_cut(text, 1).n, text.n), name = STR_NONE;
     if (!str_split(&rest, ' ', &name))
         name = S("");
-    r->response = arena_json(q->arena, llm_message("command", str_fmt(q->arena, "未知命令: " STR_FMT, STR_ARG(name))));
+    run_keep(&r->response, llm_message("command", str_fmt(q->arena, "未知命令: " STR_FMT, STR_ARG(name))));
     r->response_is_chain = r->is_chunk = r->tool_calls = false;
     r->is_final = true;
     struct stage_result res = {0};

@@ -1,7 +1,7 @@
 /* RequireRateLimitOccupancy / ReleaseRateLimitOccupancy: fixed windows for each conversation. pipeline.md §7.6. */
 #include "pipeline/engine.h"
 
-enum { CONTAINERS_MAX = 10000, CLEAN_EVERY_US = 60000000, PROBES = 64 };
+enum { CONTAINERS_MAX = 10000, CLEAN_EVERY_US = 60000000, PROBES = 64, WINDOW_MAX_S = 366 * 86400 };
 
 struct container {
     struct list lru;
@@ -120,11 +120,9 @@ static enum pass try_pass(struct container *c, int64_t length, int64_t limit, bo
 
 static bool require(struct run *r, struct stage_result *out, struct error *err)
 {
-    int64_t length = conf_int(r->pipe->config, "safety.rate-limit.window-length", 60);
+    int64_t length = conf_bounded(conf_int(r->pipe->config, "safety.rate-limit.window-length", 60), 1, WINDOW_MAX_S);
     int64_t limit = conf_int(r->pipe->config, "safety.rate-limit.limitation", 60);
     bool wait = strcmp(conf_str(r->pipe->config, "safety.rate-limit.strategy", "drop"), "wait") == 0;
-    if (length < 1)
-        length = 1;
     struct container *c = container_get(r->engine, r->query, length);
     enum pass p = DENY;
     if (c) {

@@ -10,6 +10,7 @@ struct commit {
     struct delivery delivery;
     json_t *session, *conversation; /* rows to save or NULL */
     const char *conversation_id;
+    int64_t keep_conversations; /* 0: no new one was made */
     const json_t *turn;         /* messages or NULL */
     int64_t keep_turns;
 };
@@ -22,6 +23,8 @@ static bool do_commit(struct db_tx *tx, void *arg, struct error *err)
     if (c->has_delivery && !ledger_reply(tx, &c->scope, &c->delivery, err))
         return false;
     if (c->session && !session_save(tx, &c->scope, c->session, c->conversation, err))
+        return false;
+    if (c->keep_conversations && !session_prune(tx, &c->scope, c->session, c->keep_conversations, err))
         return false;
     return !c->turn || session_append_turn(tx, &c->scope, c->conversation_id, c->turn, c->keep_turns, err);
 }
@@ -67,10 +70,10 @@ static json_t *turn_messages(const struct run *r)
 static void remember(struct run *r, json_t *turn, int64_t keep)
 {
     struct session *s = r->session;
-    json_array_append(s->turns, turn);
-    while ((int64_t)json_array_size(s->turns) > keep)
-        json_array_remove(s->turns, 0);
     s->fresh = false;
+    if (s->conversation != r->conversation || json_array_append(s->turns, turn) != 0)
+        return;
+    session_trim(s->turns, keep, r->engine->max_messages);
 }
 
 static json_t *default_payload(const struct reply *rep)
@@ -100,16 +103,22 @@ static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
                                        .session_key = query_session_name(q), .number = rep->number, .is_final = true,
                                        .payload = buf_view(&text)};
     }
-    if (turn && r->session && r->session->conversation) {
+    const struct session *s = r->session && !r->session->forgotten ? r->session : NULL;
+    if (turn && s && r->conversation) {
         c.turn = turn;
-        c.conversation_id = json_z_or(r->session->conversation, "id", "");
+        c.conversation_id = json_z_or(r->conversation, "id", "");
         c.keep_turns = conf_int(r->pipe->config, "ai.local-agent.max-round", 10);
         if (c.keep_turns < 1)
             c.keep_turns = 1;
     }
-    if (r->session && (r->session->fresh || c.turn)) {
-        c.session = session = json_deep_copy(r->session->row);
-        c.conversation = conversation = json_deep_copy(r->session->conversation);
+    if (s && (s->fresh || c.turn)) {
+        c.session = session = json_deep_copy(s->row);
+        c.conversation = conversation = json_deep_copy(r->conversation);
+        if (!session || (r->conversation && !conversation))
+            return err_set(err, ERR_NOMEM, "out of memory");
+        if (s->renew)
+            json_set(session, "conversation_id", json_null());
+        c.keep_conversations = s->fresh ? r->engine->max_conversations : 0;
     }
     if ((c.ids || c.session || c.turn) && !db_write(r->engine->store->db, scope_db(&q->scope), do_commit, &c, err))
         return err_wrap(err, "the answer could not be stored");
@@ -135,7 +144,12 @@ static bool hand_out(struct run *r, json_t *chain, bool is_chunk, bool is_final,
         .is_final = is_final,
         .tool_calls = r->tool_calls,
     };
-    r->last_out = arena_json(q->arena, json_incref(chain));
+    run_keep(&r->last_out, json_incref(chain));
+    if (is_chunk && !r->first_chunk_done) {
+        if (!bot_card(r->bot, &rep, err))
+            return false;
+        r->first_chunk_done = true;
+    }
     bool ends = is_final && !(is_chunk && r->tool_calls);
     if (ends && !r->committed) {
         char id[UUID_SIZE];
@@ -167,18 +181,27 @@ bool turn_reply(struct run *r, bool quote, struct error *err)
 bool turn_notice(struct run *r, const json_t *notice, bool interrupt, struct error *err)
 {
     struct query *q = r->query;
-    json_t *chain = json_is_string(notice) ? chain_of_text(json_sv(notice)) : json_deep_copy(notice);
-    chain = arena_json(q->arena, chain);
+    auto_json chain = json_is_string(notice) ? chain_of_text(json_sv(notice)) : json_deep_copy(notice);
     if (!chain)
         return err_set(err, ERR_NOMEM, "out of memory");
     if (conf_bool(r->pipe->config, "output.misc.at-sender", true) && q->event.launcher == LAUNCHER_GROUP)
         json_array_insert_new(chain, 0, comp_at(q->event.sender_id, q->event.sender_name));
     bool quote = conf_bool(r->pipe->config, "output.misc.quote-origin", false);
     bool chunk = r->streams && r->response && r->is_chunk;
-    bool final = interrupt || !chunk || r->is_final;
+    bool final = interrupt || (chunk && r->is_final);
     r->tool_calls = false;
     r->history_ready = false; /* a failed turn leaves nothing in the history */
     return hand_out(r, chain, chunk, final, quote, err);
+}
+
+bool turn_cut(struct run *r, struct error *err)
+{
+    if (!r->streams || !r->is_chunk || !r->first_chunk_done || r->answered)
+        return true;
+    auto_json chain = json_incref(r->last_out);
+    r->tool_calls = false;
+    r->history_ready = false;
+    return hand_out(r, chain, true, true, conf_bool(r->pipe->config, "output.misc.quote-origin", false), err);
 }
 
 /* ---- states without a reply ------------------------------------------------------------------------------------------- */

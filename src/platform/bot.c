@@ -140,6 +140,16 @@ enum reply_result bot_reply(struct bot *b, const struct reply *r, struct error *
     return res;
 }
 
+bool bot_card(struct bot *b, const struct reply *r, struct error *err)
+{
+    struct bot_box *box = bot_enter(b);
+    if (!box)
+        return true; /* the reply that follows says so */
+    bool ok = !box->adapter->card || box->adapter->card(box->instance, r, err);
+    bot_leave(box);
+    return ok;
+}
+
 bool bot_streams(const struct bot *b)
 {
     return b->adapter->streaming;

@@ -148,6 +148,8 @@ bool bot_reset_session(struct bot *b, enum launcher launcher, const char *launch
 void bot_feedback(struct bot *b, const json_t *feedback_event);
 void bot_delivered(struct bot *b, const char *delivery_id, bool ok, int64_t attempts, const char *error);
 enum reply_result bot_reply(struct bot *b, const struct reply *r, struct error *err);
+/* Before the first chunk of a streamed answer; true where the adapter wants no such call. */
+bool bot_card(struct bot *b, const struct reply *r, struct error *err) warn_unused;
 bool bot_streams(const struct bot *b);
 bool bot_send(struct bot *b, const char *target_type, const char *target_id, json_t *chain, struct error *err) warn_unused;
 const struct store *bot_store(const struct bot *b);

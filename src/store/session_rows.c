@@ -196,6 +196,47 @@ bool session_remove(const struct store *st, const struct scope *scope, const cha
     return true;
 }
 
+bool session_prune(struct db_tx *tx, const struct scope *scope, const json_t *s, int64_t keep, struct error *err)
+{
+    static struct db_sql turns = {
+        .text = "DELETE FROM parley_turns WHERE workspace_uuid = ? AND conversation_id IN (SELECT id FROM parley_conversations WHERE "
+                "workspace_uuid = ? AND bot_uuid = ? AND launcher_type = ? AND launcher_id = ? ORDER BY updated_at DESC, id LIMIT 1000 OFFSET ?)"};
+    static struct db_sql conversations = {
+        .text = "DELETE FROM parley_conversations WHERE workspace_uuid = ? AND id IN (SELECT id FROM parley_conversations WHERE "
+                "workspace_uuid = ? AND bot_uuid = ? AND launcher_type = ? AND launcher_id = ? ORDER BY updated_at DESC, id LIMIT 1000 OFFSET ?)"};
+    struct db_val ws = DB_V_Z(scope->workspace);
+    struct db_val v[] = {ws,
+                         ws,
+                         DB_V_Z(json_z(s, "bot_uuid")),
+                         DB_V_Z(json_z(s, "launcher_type")),
+                         DB_V_Z(json_z(s, "launcher_id")),
+                         DB_V_I(keep)};
+    return db_exec(tx, &turns, v, array_len(v), NULL, err) && db_exec(tx, &conversations, v, array_len(v), NULL, err);
+}
+
+struct unbind {
+    const char *workspace, *bot, *pipeline;
+};
+
+static bool do_unbind(struct db_tx *tx, void *arg, struct error *err)
+{
+    static struct db_sql of_bot = {.text = "UPDATE parley_sessions SET conversation_id = NULL WHERE workspace_uuid = ? AND bot_uuid = ? AND "
+                                           "conversation_id IS NOT NULL"};
+    static struct db_sql of_pipeline = {
+        .text = "UPDATE parley_sessions SET conversation_id = NULL WHERE workspace_uuid = ? AND conversation_id IN (SELECT id FROM "
+                "parley_conversations WHERE workspace_uuid = ? AND pipeline_uuid = ?)"};
+    const struct unbind *u = arg;
+    struct db_val ws = DB_V_Z(u->workspace);
+    struct db_val b[] = {ws, db_val_z(u->bot)}, p[] = {ws, ws, db_val_z(u->pipeline)};
+    return u->bot ? db_exec(tx, &of_bot, b, 2, NULL, err) : db_exec(tx, &of_pipeline, p, 3, NULL, err);
+}
+
+bool sessions_unbind(const struct store *st, const struct scope *scope, const char *bot, const char *pipeline, struct error *err)
+{
+    struct unbind u = {scope->workspace, bot, pipeline};
+    return db_write(st->db, scope_db(scope), do_unbind, &u, err);
+}
+
 struct counts {
     const char *workspace;
     int64_t sessions, conversations;

@@ -162,6 +162,11 @@ bool session_append_turn(struct db_tx *tx, const struct scope *scope, const char
                          int64_t keep_turns, struct error *err) warn_unused;
 bool session_remove(const struct store *st, const struct scope *scope, const char *bot, const char *launcher_type,
                     const char *launcher_id, bool *removed, struct error *err) warn_unused;
+/* Of the session only the latest `keep` conversations stay, with their turns. */
+bool session_prune(struct db_tx *tx, const struct scope *scope, const json_t *session_row, int64_t keep, struct error *err) warn_unused;
+/* No session goes on with a conversation of this bot, or of this pipeline (the other is NULL). */
+bool sessions_unbind(const struct store *st, const struct scope *scope, const char *bot, const char *pipeline,
+                     struct error *err) warn_unused;
 bool session_counts(const struct store *st, const struct scope *scope, int64_t *sessions, int64_t *conversations,
                     struct error *err) warn_unused;
 
