@@ -328,6 +328,70 @@ struct config *config_of_text(struct str yaml, const char *const *environ_list, 
     return c;
 }
 
+static bool absolute(struct config *c, struct arena *a, const char *data_dir, struct error *err)
+{
+    char cwd[PATH_MAX];
+    if (!getcwd(cwd, sizeof(cwd))) {
+        return err_sys(err, errno, "current directory");
+    }
+    struct str dir = data_dir[0] == '/' ? str_fmt(a, "%s", data_dir) : str_fmt(a, "%s/%s", cwd, data_dir);
+    while (dir.n > 1 && dir.p[dir.n - 1] == '/') {
+        dir.n--;
+    }
+    char *copy = dir.p ? mem_strndup(dir.p, dir.n) : NULL;
+    if (!copy) {
+        return no_memory(err);
+    }
+    mem_free(c->data_dir);
+    c->data_dir = copy;
+    return true;
+}
+
+struct config *config_peek(const char *data_dir, const char *const *environ_list, struct error *err)
+{
+    auto_arena a = arena_new(LOAD_MAX);
+    struct str text = STR_NONE;
+    if (!a) {
+        no_memory(err);
+        return NULL;
+    }
+    if (!config_read_file(a, z_fmt(a, "%s/config.yaml", data_dir), YAML_TEXT_MAX, &text, err) &&
+        err->code != ERR_NOT_FOUND) {
+        return NULL;
+    }
+    struct config *c = config_of_text(text, environ_list, err);
+    if (c && !absolute(c, a, data_dir, err)) {
+        config_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+static void unknown_below(const json_t *own, const json_t *known, struct buf *path, json_t *out)
+{
+    const char *key;
+    json_t *value;
+    size_t before = path->n;
+    json_object_foreach((json_t *)(uintptr_t)own, key, value) {
+        const json_t *expected = json_object_get(known, key);
+        buf_fmt(path, "%s%s", before ? "." : "", key);
+        if (!expected) {
+            json_array_append_new(out, json_strn(buf_view(path)));
+        } else if (json_is_object(value) && json_object_size(expected) > 0) {
+            unknown_below(value, expected, path, out);
+        }
+        path->n = before;
+    }
+}
+
+json_t *config_unknown(const struct config *c)
+{
+    auto_buf path = BUF(4096);
+    json_t *out = json_array();
+    unknown_below(c->own, c->defaults, &path, out);
+    return out;
+}
+
 void config_free(struct config *c)
 {
     if (!c) {

@@ -12,6 +12,11 @@ struct config;
  * sub-directories of §7. `environ_list`: NULL-terminated "K=V" (tests), NULL: the process's. */
 struct config *config_load(const char *data_dir, const char *const *environ_list,
                            struct error *err);
+/* As config_load, but nothing on the disk is made or changed: what is missing is made up for this process only (doctor). */
+struct config *config_peek(const char *data_dir, const char *const *environ_list,
+                           struct error *err);
+/* Dotted paths of the file's settings that the template does not know; new array. */
+json_t *config_unknown(const struct config *c);
 void config_free(struct config *c);
 /* Without touching the disk: the template plus overrides (tests, doctor). */
 struct config *config_of_text(struct str yaml, const char *const *environ_list, struct error *err);

@@ -157,6 +157,15 @@ struct db_migration_state {
 };
 bool db_migration_state(struct db *db, struct db_migration_state *out,
                         struct error *err) warn_unused;
+/* What can be seen of a SQLite database without touching it (no lock, no journal): for diagnosis. Blocking, any thread.
+ * ERR_NOT_FOUND: no such file. `newest_name` is not filled. */
+struct db_peek {
+    struct db_migration_state state;
+    bool in_use;     /* by a process that runs; the state is that of its last checkpoint */
+    bool unfinished; /* a journal waits to be taken up */
+    bool foreign;    /* tables, but none of ours */
+};
+bool db_peek(const char *path, struct db_peek *out, struct error *err) warn_unused;
 /* Online backup with quick_check and manifest; path of the copy in `out` (arena). SQLite only. */
 bool db_backup(struct db *db, struct arena *a, const char *source_rev, const char *target_rev,
                const char **out, struct error *err) warn_unused;
