@@ -245,13 +245,17 @@ static json_t *decode_chain(const json_t *array, int depth, struct error *err)
         return NULL;
     }
     auto_json out = json_array();
+    if (!out) {
+        err_set(err, ERR_NOMEM, "out of memory");
+        return NULL;
+    }
     size_t i;
     json_t *c;
     json_array_foreach(array, i, c)
     {
         *err = (struct error){0};
         json_t *d = decode_one(c, i, depth, err);
-        if (!d || !out || json_array_append_new(out, d) != 0) {
+        if (!d || json_array_append_new(out, d) != 0) {
             if (err->code == ERR_NONE)
                 err_set(err, ERR_NOMEM, "out of memory");
             return NULL;
