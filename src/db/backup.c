@@ -53,8 +53,8 @@ static struct str stem_of(const char *path)
 
 static bool sync_path(const char *path, int flags, struct error *err)
 {
-    auto_fd fd = open(path, flags | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) != 0) {
+    auto_fd fd = task_sys_open(path, flags, 0);
+    if (fd < 0 || task_sys_fsync(fd) != 0) {
         return err_sys(err, errno, "cannot write %s to the disk", path);
     }
     return true;
@@ -73,14 +73,14 @@ static bool write_file(const char *path, struct str text, struct error *err)
     if (!join(tmp, err, "%s.tmp", path)) {
         return false;
     }
-    auto_fd fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    auto_fd fd = task_sys_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     bool ok = fd >= 0;
     while (ok && text.n > 0) {
-        ssize_t n = write(fd, text.p, text.n);
+        ssize_t n = task_sys_write(fd, text.p, text.n);
         ok = n > 0 || (n < 0 && errno == EINTR);
         text = str_sub(text, n > 0 ? (size_t)n : 0, text.n);
     }
-    ok = ok && fsync(fd) == 0 && rename(tmp, path) == 0;
+    ok = ok && task_sys_fsync(fd) == 0 && task_sys_rename(tmp, path) == 0;
     return ok ? sync_dir_of(path, err) : err_sys(err, errno, "cannot write %s", path);
 }
 
@@ -126,7 +126,7 @@ static bool quick_check(const char *path, int flags, struct error *err)
 
 static bool copy_db(const char *from, const char *to, struct error *err)
 {
-    int fd = open(to, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = task_sys_open(to, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0) {
         return err_sys(err, errno, "cannot create %s", to);
     }
@@ -189,18 +189,31 @@ static bool write_manifest(const char *backup_path, const json_t *manifest, stru
     return write_file(path, buf_view(&text), err);
 }
 
+/* A backup with its manifest. */
+static void drop(const char *backup_path)
+{
+    static const char *const ends[] = {"", ".json", ".json.tmp"};
+    for (size_t i = 0; i < array_len(ends); i++) {
+        char name[PATH_SIZE];
+        struct error ignored;
+        if (join(name, &ignored, "%s%s", backup_path, ends[i])) {
+            task_sys_unlink(name);
+        }
+    }
+}
+
 static bool backup_steps(struct backup *b, struct error *err)
 {
     char tmp[PATH_SIZE], now[TIME_ISO_SIZE];
     if (!backup_names(b, err) || !join(tmp, err, "%s.tmp", b->path)) {
         return false;
     }
-    if (mkdir(b->dir, 0700) != 0 && errno != EEXIST) {
+    if (task_sys_mkdir(b->dir, 0700) != 0 && errno != EEXIST) {
         return err_sys(err, errno, "cannot create %s", b->dir);
     }
     if (!copy_db(b->source, tmp, err) ||
-        (rename(tmp, b->path) != 0 && !err_sys(err, errno, "cannot name the backup"))) {
-        unlink(tmp);
+        (task_sys_rename(tmp, b->path) != 0 && !err_sys(err, errno, "cannot name the backup"))) {
+        task_sys_unlink(tmp);
         return false;
     }
     auto_json manifest =
@@ -208,7 +221,12 @@ static bool backup_steps(struct backup *b, struct error *err)
                   "created_at", time_iso(time_wall_us(), now), "database_path", b->source,
                   "backup_path", b->path, "source_revision", b->source_rev, "target_revision",
                   b->target_rev, "quick_check", "ok");
-    return sync_dir_of(b->path, err) && write_manifest(b->path, manifest, err);
+    bool ok = manifest ? sync_dir_of(b->path, err) && write_manifest(b->path, manifest, err)
+                       : err_set(err, ERR_NOMEM, "no memory for the manifest of a backup");
+    if (!ok) {
+        drop(b->path); /* a copy that nothing vouches for */
+    }
+    return ok;
 }
 
 static void backup_work(void *arg)
@@ -271,7 +289,7 @@ static bool drop_side_files(const char *path, struct error *err)
         if (!join(name, err, "%s%s", path, ends[i])) {
             return false;
         }
-        if (unlink(name) != 0 && errno != ENOENT) {
+        if (task_sys_unlink(name) != 0 && errno != ENOENT) {
             return err_sys(err, errno, "cannot remove %s", name);
         }
     }
@@ -286,14 +304,14 @@ bool db_restore(const char *path, const char *backup_path, struct error *err)
         !quick_check(backup_path, SQLITE_OPEN_READONLY, err)) {
         return false;
     }
-    unlink(tmp);
+    task_sys_unlink(tmp);
     if (!copy_db(backup_path, tmp, err) || !drop_side_files(path, err)) {
-        unlink(tmp);
+        task_sys_unlink(tmp);
         return false;
     }
-    if (rename(tmp, path) != 0) {
+    if (task_sys_rename(tmp, path) != 0) {
         err_sys(err, errno, "cannot put the backup in place");
-        unlink(tmp);
+        task_sys_unlink(tmp);
         return false;
     }
     struct error marked;

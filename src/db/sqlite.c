@@ -68,6 +68,7 @@ struct sq {
     size_t readers_busy;
     struct sq_conn *writer; /* the writer thread's after opening */
     bool fresh; /* made by this process and not on the disk yet; the writer thread's too */
+    bool due;               /* to be brought there before the next batch */
     int64_t opened_us;
     pthread_t threads[READERS_MAX + 2];
     size_t nthreads;
@@ -282,17 +283,17 @@ static void writer_checkpoint(struct sq *q, struct sq_conn *c)
 /* Before a batch that must be durable. */
 static bool settle(struct sq *q, struct sq_conn *c, const struct list *jobs, struct error *err)
 {
-    bool due = q->fresh && time_mono_us() - q->opened_us > SETTLE_US;
-    if (q->fresh && !due) {
-        list_each(n, jobs)
-        {
-            due = due || container_of(n, struct sq_job, node)->settle;
-        }
+    if (!q->fresh) {
+        return true;
     }
-    if (due && !sq_conn_settle(c, q->path, err)) {
-        return false;
+    list_each(n, jobs) {
+        q->due = q->due || container_of(n, struct sq_job, node)->settle;
     }
-    q->fresh = q->fresh && !due;
+    q->due = q->due || time_mono_us() - q->opened_us > SETTLE_US;
+    if (q->due && !sq_conn_settle(c, q->path, err)) {
+        return false; /* and tried again before the next batch */
+    }
+    q->fresh = !q->due;
     return true;
 }
 
@@ -402,7 +403,7 @@ int sq_lock_file(const char *path, struct error *err)
         err_set(err, ERR_NOMEM, "no memory for the name of the lock file");
         return -1;
     }
-    auto_fd fd = open(buf_cstr(&name), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    auto_fd fd = task_sys_open(buf_cstr(&name), O_RDWR | O_CREAT, 0600);
     if (fd < 0) {
         err_sys(err, errno, "cannot open the lock file of the database");
         return -1;
@@ -511,7 +512,7 @@ bool sq_open(struct db *db, const struct db_opts *opts, struct error *err)
     }
     if (ok) {
         /* Made here for its mode: it holds secrets, and SQLite gives its side files the same. */
-        int fd = open(q->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        int fd = task_sys_open(q->path, O_RDWR | O_CREAT, 0600);
         ok = fd >= 0 ? true : err_sys(err, errno, "cannot open the database file");
         if (fd >= 0) {
             q->fresh = lseek(fd, 0, SEEK_END) == 0;

@@ -135,12 +135,13 @@ static bool pragmas(struct sq_conn *c, enum sq_role role, size_t cache_kib, stru
 /* A file that is not there has nothing to bring to the disk: a log that nothing was written to. */
 static bool sync_file(const char *path, int flags, struct error *err)
 {
-    auto_fd fd = open(path, flags | O_CLOEXEC);
+    auto_fd fd = task_sys_open(path, flags, 0);
     if (fd < 0 && errno == ENOENT) {
         return true;
     }
-    return fd >= 0 && fsync(fd) == 0 ? true
-                                     : err_sys(err, errno, "cannot write the database to the disk");
+    return fd >= 0 && task_sys_fsync(fd) == 0
+               ? true
+               : err_sys(err, errno, "cannot write the database to the disk");
 }
 
 bool sq_conn_settle(struct sq_conn *c, const char *path, struct error *err)

@@ -91,11 +91,15 @@ static int fresh_main(void *arg)
     assert_true(db_migration_state(db, &s, &e));
     assert_int_equal(s.stored, s.newest);
     assert_null(manifest()); /* an empty database needs no backup */
-    assert_true(is_one(db, "SELECT count(*) FROM alembic_version WHERE version_num = '0023_bot_scoped_sessions'"));
-    assert_true(is_one(db, "SELECT count(*) FROM metadata WHERE key = 'database_version' AND value = '25'"));
+    assert_true(is_one(
+        db, "SELECT count(*) FROM alembic_version WHERE version_num = '0023_bot_scoped_sessions'"));
+    assert_true(is_one(
+        db, "SELECT count(*) FROM metadata WHERE key = 'database_version' AND value = '25'"));
     /* A file that fails: its tables exist already. Nothing changes, and on SQLite a verified copy was made. */
-    must_script(db, "INSERT INTO metadata (key, value) VALUES ('mine', 'x'); UPDATE parley_migrations SET number = -1 "
-                    "WHERE number = 1; DELETE FROM parley_migrations WHERE number > 1");
+    must_script(
+        db,
+        "INSERT INTO metadata (key, value) VALUES ('mine', 'x'); UPDATE parley_migrations SET number = -1 "
+        "WHERE number = 1; DELETE FROM parley_migrations WHERE number > 1");
     assert_false(db_migrate(db, &applied, &e));
     assert_non_null(strstr(e.msg, "0001_"));
     assert_int_equal(applied, 0);

@@ -3,9 +3,14 @@
 #include "db/db.h"
 #include "support/pg_server.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -491,7 +496,9 @@ static void test_kill(void **state)
             _exit(task_run(kill_main, &ends[1]));
         }
         close(ends[1]);
-        struct timespec pause = {.tv_nsec = (60 + round * 83) * 1000 * 1000};
+        struct pollfd first = {.fd = ends[0], .events = POLLIN};
+        assert_int_equal(poll(&first, 1, 30000), 1);
+        struct timespec pause = {.tv_nsec = (20 + round * 83) * 1000 * 1000};
         nanosleep(&pause, NULL);
         kill(pid, SIGKILL);
         int status;
@@ -600,6 +607,158 @@ static void test_backup(void **state)
     in_fiber(backup_main);
 }
 
+/* ---- calls that fail ---- */
+
+static size_t files_in(const char *folder)
+{
+    size_t n = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        n += entry->d_name[0] != '.';
+    }
+    if (d) {
+        closedir(d);
+    }
+    return n;
+}
+
+static int failing_calls_main(void *arg)
+{
+    static const enum task_sys_op ops[] = {TASK_SYS_OPEN,   TASK_SYS_FSYNC, TASK_SYS_WRITE,
+                                           TASK_SYS_RENAME, TASK_SYS_MKDIR, TASK_SYS_UNLINK};
+    struct db *db = open_db();
+    struct error e;
+    char folder[160];
+    int64_t one = 1, two = 2;
+    size_t good = 0, failed = 0;
+    const char *copy = NULL;
+    auto_arena a = arena_new(4 << 20);
+    snprintf(folder, sizeof(folder), "%s/migration-backups", dir);
+    must_script(db, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)");
+    assert_true(db_write(db, nowhere, insert, &one, &e));
+    assert_true(db_settle(db, &e) && db_drain(db, &e));
+    for (size_t i = 0; i < array_len(ops); i++) {
+        for (long nth = 1; nth < 8; nth++) {
+            task_sys_fail_after(ops[i], nth, false, ENOSPC);
+            bool ok = db_backup(db, a, "a", "b", &copy, &e);
+            task_sys_fail_after(ops[i], 0, false, 0);
+            good += ok;
+            failed += !ok;
+            /* A copy and its manifest, or neither. */
+            assert_int_equal(files_in(folder), 2 * good);
+        }
+    }
+    assert_true(failed >= 8);
+    assert_true(db_write(db, nowhere, insert, &two, &e));
+    db_close(db);
+    failed = 0;
+    for (size_t i = 0; i < array_len(ops); i++) {
+        for (long nth = 1; nth < 12; nth++) {
+            task_sys_fail_after(ops[i], nth, false, EIO);
+            failed += !db_restore(path, copy, &e);
+            task_sys_fail_after(ops[i], 0, false, 0);
+            db = open_db();
+            int64_t rows = rows_of(db);
+            assert_true(rows == 1 || rows == 2);
+            db_close(db);
+        }
+    }
+    assert_true(failed >= 5);
+    assert_true(db_restore(path, copy, &e));
+    db = open_db();
+    assert_int_equal(rows_of(db), 1);
+    db_close(db);
+    return 0;
+}
+
+static void test_failing_calls(void **state)
+{
+    in_fiber(failing_calls_main);
+}
+
+/* A fresh file that cannot be brought to the disk acknowledges nothing. */
+static int settle_main(void *arg)
+{
+    struct db *db = open_db();
+    struct error e;
+    int64_t one = 1;
+    must_script(db, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)");
+    task_sys_fail_after(TASK_SYS_FSYNC, 1, true, EIO);
+    assert_true(db_settle(db, &e));
+    assert_false(db_drain(db, &e));
+    time_shift_us(0, 2000000);
+    assert_false(db_write(db, nowhere, insert, &one, &e));
+    assert_int_equal(e.code, ERR_IO);
+    task_sys_fail_after(TASK_SYS_FSYNC, 0, false, 0);
+    assert_true(db_write(db, nowhere, insert, &one, &e));
+    assert_int_equal(rows_of(db), 1);
+    time_shift_us(0, -2000000);
+    db_close(db);
+    return 0;
+}
+
+static void test_settle(void **state)
+{
+    in_fiber(settle_main);
+}
+
+/* ---- the disk is full ---- */
+
+static atomic_int full; /* 1: every write of SQLite fails */
+static ssize_t (*real_pwrite)(int fd, const void *p, size_t n, off_t at);
+
+static ssize_t full_pwrite(int fd, const void *p, size_t n, off_t at)
+{
+    if (atomic_load(&full)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return real_pwrite(fd, p, n, at);
+}
+
+static void hook_writes(bool on)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    static const char *const names[] = {"pwrite", "pwrite64"};
+    real_pwrite = pwrite;
+    for (size_t i = 0; i < array_len(names); i++) {
+        vfs->xSetSystemCall(vfs, names[i], on ? (sqlite3_syscall_ptr)full_pwrite : NULL);
+    }
+}
+
+static int full_main(void *arg)
+{
+    static struct item items[100];
+    struct db *db = open_db();
+    struct error e;
+    int64_t want = 0;
+    must_script(db, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)");
+    for (int round = 0; round < 3; round++) {
+        struct task_group *g = task_group_new(NULL, "full");
+        atomic_store(&full, round == 1);
+        for (int i = 0; i < 100; i++) {
+            items[i] = (struct item){.db = db, .id = round * 1000 + i + 1};
+            assert_true(task_spawn(g, "writer", item_fiber, &items[i], &e));
+        }
+        assert_true(task_group_wait(g, &e));
+        task_group_free(g);
+        for (int i = 0; i < 100; i++) {
+            assert_int_equal(items[i].ok, round != 1);
+        }
+        want += round == 1 ? 0 : 200;
+        assert_int_equal(rows_of(db), want);
+    }
+    db_close(db);
+    return 0;
+}
+
+static void test_full(void **state)
+{
+    hook_writes(true);
+    in_fiber(full_main);
+    hook_writes(false);
+}
+
 /* ---- memory ends while opening: an error, no leak -------------------------------------------- */
 
 static int open_failing(void *arg)
@@ -637,6 +796,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kill, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wal, setup, teardown),
         cmocka_unit_test_setup_teardown(test_backup, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failing_calls, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_settle, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full, setup, teardown),
         cmocka_unit_test_setup_teardown(test_open_failing, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
