@@ -317,7 +317,11 @@ static void check_memory(struct doctor *d)
 
 static void check_panel(struct doctor *d)
 {
-    if (base_asset_find("web/index.html"))
+    /* Without it there is one page that says so. */
+    size_t pages = 0;
+    for (size_t i = 0; i < base_asset_count; i++)
+        pages += str_starts(str_c(base_assets[i].path), S("web/"));
+    if (pages > 1)
         doctor_say(d, DOCTOR_OK, "panel", "is part of this program");
     else
         doctor_say(d, DOCTOR_WARN, "panel", "is not part of this program, only the API is served: build with the panel");
