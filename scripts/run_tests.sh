@@ -30,7 +30,8 @@ stage() {
     [ "$f" -eq 0 ]
 }
 
-limited() { timeout --kill-after=30 "$@"; }
+# An interrupt, so that pytest ends what it started.
+limited() { timeout --signal=INT --kill-after=60 "$@"; }
 
 # Sums of a JUnit file, as pytest writes it.
 count_junit() {
