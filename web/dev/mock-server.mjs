@@ -345,6 +345,14 @@ const server = createServer(async (request, response) => {
   }
 });
 
+function recordVisit(uuid, text) {
+  const bot = state.bots.find((b) => b.uuid === uuid);
+  const base = { bot_id: uuid, bot_name: bot?.name, pipeline_id: bot?.use_pipeline_uuid, pipeline_name: bot?.use_pipeline_name, session_id: 'person_visitor', platform: 'person', user_id: 'visitor', user_name: 'Visitor', level: 'info' };
+  const id = randomUUID();
+  state.messages.push({ ...base, id, timestamp: now(), message_content: JSON.stringify([{ type: 'Plain', text }]), status: 'success', role: 'user' });
+  (state.deliveries[uuid] ??= []).unshift({ id, session_id: base.session_id, message_id: id, state: 'sent', attempts: 1, last_error: null, received_at: now(), updated_at: now(), preview: text });
+}
+
 // WebSocket by hand: text frames of a debug chat are all that is needed.
 server.on('upgrade', (request, socket) => {
   const accept = createHash('sha1').update(`${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
@@ -356,6 +364,7 @@ server.on('upgrade', (request, socket) => {
   };
   const url = new URL(request.url, 'http://mock');
   const pipeline = url.pathname.split('/')[4];
+  const embedded = url.pathname.includes('/embed/');
   const kind = url.searchParams.get('session_type') ?? 'person';
   const history = (state.chats[pipeline + kind] ??= []);
   let pending = Buffer.alloc(0);
@@ -372,6 +381,7 @@ server.on('upgrade', (request, socket) => {
       await new Promise((r) => setTimeout(r, 40));
     }
     history.push(message(reply, true));
+    if (embedded) recordVisit(pipeline, text);
     send({ type: 'response', session_type: kind, data: message(reply, true) });
   };
   socket.on('error', () => socket.destroy());

@@ -167,6 +167,7 @@ async function walk() {
   say('bot page');
   await page.waitForURL('**/home/bots?id=*');
   await page.locator('#bot-enable-switch').waitFor();
+  const bot = new URL(page.url()).searchParams.get('id');
   const name = (await page.getByRole('heading', { level: 1 }).innerText()).split('\n')[0].trim();
   assert.ok(name.length > 0, 'the bot has a name');
   const save = button('Save');
@@ -232,6 +233,27 @@ async function walk() {
   await page.getByText('Total Messages').waitFor();
   await shoot('13-pipeline-dashboard');
 
+  say('a visitor chats through the widget\'s socket');
+  const visitor = await page.evaluate(
+    (bot) =>
+      new Promise((resolve, reject) => {
+        const socket = new WebSocket(`${location.origin.replace('http', 'ws')}/api/v1/embed/${bot}/ws/connect?session_type=person&session_id=${crypto.randomUUID()}`);
+        setTimeout(() => reject(new Error('no answer through the widget')), 30_000);
+        socket.onopen = () => socket.send(JSON.stringify({ type: 'authenticate', token: '' }));
+        socket.onmessage = (event) => {
+          const frame = JSON.parse(event.data);
+          if (frame.type === 'connected') socket.send(JSON.stringify({ type: 'message', message: [{ type: 'Plain', text: 'Is anybody there?' }] }));
+          if (frame.type === 'error') reject(new Error(frame.message));
+          if (frame.type === 'response' && frame.data.is_final) {
+            resolve(frame.data.content);
+            socket.close();
+          }
+        };
+      }),
+    bot,
+  );
+  assert.ok(visitor.length > 20, 'the visitor is answered');
+
   say('bot: logs, sessions, delivery');
   await page.goto(`${url}/home/bots`);
   await shoot('14-bots');
@@ -239,6 +261,14 @@ async function walk() {
   for (const tab of ['Logs', 'Sessions', 'Delivery']) {
     await page.getByRole('tab', { name: tab }).click();
     await settled();
+    if (tab === 'Delivery') {
+      const row = page.getByRole('row').filter({ hasText: 'Is anybody there?' });
+      await row.getByText('Delivered').waitFor();
+    }
+    if (tab === 'Sessions') {
+      await page.getByRole('main').getByRole('listitem').first().getByRole('button').click();
+      await page.getByRole('log').getByText('Is anybody there?').waitFor();
+    }
     await shoot(`15-bot-${tab.toLowerCase()}`);
   }
   await page.goto(`${url}/home/bots?id=new`);
@@ -258,6 +288,10 @@ async function walk() {
   await page.getByText('Total Messages').waitFor();
   await page.getByRole('heading', { name: 'Dashboard' }).waitFor();
   await page.locator('.recharts-surface').first().waitFor();
+  const row = page.getByRole('main').getByRole('link').filter({ hasText: 'Walk bot' });
+  await row.getByText('Running').waitFor();
+  await row.getByText('1 received').waitFor();
+  await row.getByText('1 delivered').waitFor();
   await shoot('18-dashboard', { full: false });
   for (const tab of ['Model calls', 'Tokens', 'Feedback', 'Errors']) {
     await page.getByRole('tab', { name: new RegExp(`^${tab}`) }).click();
