@@ -61,6 +61,10 @@ struct sq_conn *sq_conn_open(const char *path, enum sq_role role, size_t cache_k
                              struct error *err);
 /* Brings all of the file to the disk and makes every later commit wait for it. */
 bool sq_conn_settle(struct sq_conn *c, const char *path, struct error *err) warn_unused;
+/* Fills the log up with zeros, which SQLite takes for its end: a commit that overwrites bytes is brought
+ * to the disk in one step, one that makes the file longer takes the file system's journal too. By the
+ * writer between two batches; a failure costs speed only. */
+void sq_conn_pad(const char *path);
 void sq_conn_close(struct sq_conn *c);
 bool sq_begin(struct sq_conn *c, bool immediate, struct error *err) warn_unused;
 bool sq_commit(struct sq_conn *c, struct error *err) warn_unused;

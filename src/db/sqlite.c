@@ -68,7 +68,7 @@ struct sq {
     size_t readers_busy;
     struct sq_conn *writer; /* the writer thread's after opening */
     bool fresh; /* made by this process and not on the disk yet; the writer thread's too */
-    bool due;               /* to be brought there before the next batch */
+    bool due;   /* to be brought there before the next batch */
     int64_t opened_us;
     pthread_t threads[READERS_MAX + 2];
     size_t nthreads;
@@ -280,13 +280,22 @@ static void writer_checkpoint(struct sq *q, struct sq_conn *c)
     }
 }
 
+static bool is_idle(struct sq *q)
+{
+    pthread_mutex_lock(&q->lock);
+    bool idle = list_empty(&q->writes.jobs) && !q->stop;
+    pthread_mutex_unlock(&q->lock);
+    return idle;
+}
+
 /* Before a batch that must be durable. */
 static bool settle(struct sq *q, struct sq_conn *c, const struct list *jobs, struct error *err)
 {
     if (!q->fresh) {
         return true;
     }
-    list_each(n, jobs) {
+    list_each(n, jobs)
+    {
         q->due = q->due || container_of(n, struct sq_job, node)->settle;
     }
     q->due = q->due || time_mono_us() - q->opened_us > SETTLE_US;
@@ -302,6 +311,7 @@ static void *writer_main(void *arg)
     struct sq *q = arg;
     struct sq_conn *c = q->writer;
     int keys = -1;
+    bool padded = false;
     struct list jobs, done;
     list_init(&jobs);
     list_init(&done);
@@ -324,6 +334,10 @@ static void *writer_main(void *arg)
         }
         hub_put(q->hub, &done);
         writer_checkpoint(q, c);
+        if (!padded && !q->fresh && sq_wal_pages(c) > 0 && is_idle(q)) {
+            padded = true;
+            sq_conn_pad(q->path);
+        }
     }
     struct error e;
     if (q->fresh && !sq_conn_settle(c, q->path, &e)) {

@@ -6,7 +6,10 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+enum { WAL_BYTES = 1024 * (4096 + 24) + 32 }; /* the log as long as it is before a checkpoint */
 
 struct sq_stmt {
     sqlite3_stmt *st;
@@ -155,6 +158,26 @@ bool sq_conn_settle(struct sq_conn *c, const char *path, struct error *err)
     }
     snprintf(name, sizeof(name), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
     return sync_file(name, O_RDONLY | O_DIRECTORY, err);
+}
+
+void sq_conn_pad(const char *path)
+{
+    static const char zeros[65536];
+    char name[4096 + 8];
+    struct stat st;
+    snprintf(name, sizeof(name), "%s-wal", path);
+    auto_fd fd = task_sys_open(name, O_WRONLY, 0);
+    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size == 0) {
+        return;
+    }
+    ssize_t n = 1;
+    for (off_t at = st.st_size; n > 0 && at < WAL_BYTES; at += n) {
+        size_t left = (size_t)(WAL_BYTES - at);
+        n = pwrite(fd, zeros, left < sizeof(zeros) ? left : sizeof(zeros), at);
+    }
+    if (n <= 0 || task_sys_fsync(fd) != 0) {
+        log_warn("db", "cannot prepare the log of the database: %s", strerror(errno));
+    }
 }
 
 struct sq_conn *sq_conn_open(const char *path, enum sq_role role, size_t cache_kib,
