@@ -19,8 +19,8 @@ static json_t *part_to_wire(const json_t *part)
 {
     struct str type = json_s(part, "type");
     if (str_eqz(type, "text")) {
-        const char *text = json_z(part, "text");
-        return text ? json_pack("{s:s, s:s}", "type", "text", "text", text) : NULL;
+        const json_t *text = json_object_get(part, "text"); /* may hold U+0000 */
+        return json_is_string(text) ? json_pack("{s:s, s:O}", "type", "text", "text", text) : NULL;
     }
     const char *url = NULL;
     if (str_eqz(type, "image_base64")) {
