@@ -9,7 +9,7 @@ run=(
     libsqlite3-dev libpq-dev libarchive-dev libcmark-gfm-dev libcmark-gfm-extensions-dev libpcre2-dev
     libutf8proc-dev zlib1g-dev libwslay-dev node-llhttp
     libcmocka-dev # the build configures the unit tests too
-    libpangocairo-1.0-0 libpangoft2-1.0-0 libcairo2 libfontconfig1 # loaded when a long answer becomes a picture
+    libcairo2 libfreetype6 # loaded when a long answer becomes a picture
     ca-certificates python3 python3-venv # Node.js for the panel, where Debian's is too old
 )
 test=(

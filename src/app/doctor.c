@@ -325,11 +325,10 @@ static void check_panel(struct doctor *d)
         doctor_say(d, DOCTOR_OK, "panel", "is part of this program");
     else
         doctor_say(d, DOCTOR_WARN, "panel", "is not part of this program, only the API is served: build with the panel");
-    void *so = dlopen("libpangocairo-1.0.so.0", RTLD_LAZY | RTLD_LOCAL);
-    if (so)
+    if (dlopen("libcairo.so.2", RTLD_LAZY | RTLD_LOCAL) && dlopen("libfreetype.so.6", RTLD_LAZY | RTLD_LOCAL))
         doctor_say(d, DOCTOR_OK, "pictures", "long answers can be sent as pictures");
     else
-        doctor_say(d, DOCTOR_NOTE, "pictures", "long answers are forwarded as text: install libpangocairo-1.0-0 to send them as pictures");
+        doctor_say(d, DOCTOR_NOTE, "pictures", "long answers are forwarded as text: install libcairo2 and libfreetype6 to send them as pictures");
 }
 
 /* ---- all ------------------------------------------------------------------------------------------------------------------------ */

@@ -206,8 +206,4 @@ size_t picture_lines(struct str text, double width, picture_advance *advance, vo
 void rates_free(struct engine *e);
 void webhooks_free(struct engine *e);
 
-/* picture.c: `text` as a PNG, written with the font of the file `font`, as a data URI in `a` (§7.9). On a worker: it takes tens of
- * milliseconds. False: `why` says which limit or what is missing. */
-bool long_text_picture(struct str text, const char *font, struct arena *a, struct str *uri, char why[200]) warn_unused;
-
 #endif

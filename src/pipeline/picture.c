@@ -171,15 +171,28 @@ static const char *picture(struct str text, void *face, struct arena *a, struct 
 {
     struct str *lines = arena_alloc(a, LINES_MAX * sizeof *lines);
     struct sheet s;
-    bool ok = lines && sheet_open(&s, 1, face);
+    if (!lines)
+        return "out of memory";
+    bool ok = sheet_open(&s, 1, face);
     size_t n = ok ? picture_lines(text, WIDTH - 80, advance, &s, lines, LINES_MAX) : 0;
-    if (lines)
-        sheet_close(&s);
+    sheet_close(&s);
     if (!ok)
         return "the font cannot be used";
     if (n > LINES_MAX || ((int64_t)n * LINE + HEIGHT_EXTRA) * WIDTH > PIXELS_MAX)
         return "the text has more than 256 lines";
     return draw(face, lines, n, a, png) ? NULL : "drawing failed";
+}
+
+/* Valid text without what a font has no picture for: cairo would refuse all of it for one bad byte. */
+static struct str printable(struct arena *a, struct str text)
+{
+    struct str s = utf8_clean(a, text);
+    char *p = s.p ? arena_alloc(a, s.n + 1) : NULL;
+    if (!p)
+        return STR_NONE;
+    for (size_t i = 0; i < s.n; i++)
+        p[i] = s.p[i] != '\n' && ((unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f) ? ' ' : s.p[i];
+    return str_n(p, s.n);
 }
 
 bool long_text_picture(struct str text, const char *font, struct arena *a, struct str *uri, char why[200])
@@ -190,6 +203,9 @@ bool long_text_picture(struct str text, const char *font, struct arena *a, struc
     const char *failed = NULL;
     if (utf8_count(text) > CHARS_MAX)
         failed = "the text has more than 100,000 characters";
+    text = failed ? STR_NONE : printable(a, text);
+    if (!failed && !text.p)
+        failed = "out of memory";
     pthread_mutex_lock(&lib_lock);
     if (!failed && !library_load())
         failed = "libcairo and libfreetype are not installed";
