@@ -141,7 +141,9 @@ async function walk() {
   await button('Next').click();
 
   say('wizard: provider and model');
-  await page.locator('[data-runner="local-agent"]').click();
+  const runner = page.locator('[data-runner="local-agent"]');
+  await runner.waitFor({ state: 'attached' });
+  if (await runner.isVisible()) await runner.click();
   await shoot('06-wizard-engine');
   await page.getByRole('note').getByRole('button', { name: 'Add provider' }).click();
   const dialog = page.getByRole('dialog');

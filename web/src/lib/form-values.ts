@@ -1,21 +1,10 @@
+import { isFieldTypeOffered } from './offered';
 import type { Condition, FieldSpec, Values } from './types';
 
 export type SystemContext = Record<string, unknown>;
 
 /** Shown, but never part of what is submitted. */
 const DISPLAY_ONLY = new Set(['webhook-url', 'embed-code', 'qr-code-login', 'download-link']);
-/** Belong to parts of the product that this server does not offer; their stored values pass through untouched. */
-const NOT_OFFERED = new Set([
-  'qr-code-login',
-  'plugin-selector',
-  'tools-selector',
-  'rich-tools-selector',
-  'resources-selector',
-  'knowledge-base-selector',
-  'knowledge-base-multi-selector',
-  'file',
-  'array[file]',
-]);
 const NUMBERS = new Set(['integer', 'int', 'float', 'number']);
 
 export const REASONING_LEVELS = [
@@ -35,7 +24,7 @@ export function isDisplayOnly(field: FieldSpec): boolean {
   return DISPLAY_ONLY.has(field.type) || isSystemField(field);
 }
 export function isOffered(field: FieldSpec): boolean {
-  return !NOT_OFFERED.has(field.type);
+  return isFieldTypeOffered(field.type);
 }
 export function isNumberType(type: string): boolean {
   return NUMBERS.has(type);

@@ -1,4 +1,5 @@
 import { initialValues, submitValues } from './form-values';
+import { offeredRunners } from './offered';
 import type { ConfigDoc, StageSpec, Values } from './types';
 
 export type PipelineConfig = Record<string, Record<string, Values>>;
@@ -9,7 +10,13 @@ export const SECTIONS = ['ai', 'trigger', 'safety', 'output'] as const;
 export function visibleStages(doc: ConfigDoc, config: PipelineConfig): StageSpec[] {
   if (doc.name !== 'ai') return doc.stages;
   const chosen = config.ai?.runner?.runner;
-  return doc.stages.filter((stage) => stage.name === 'runner' || stage.name === chosen);
+  return doc.stages
+    .filter((stage) => stage.name === 'runner' || stage.name === chosen)
+    .map((stage) =>
+      stage.name !== 'runner'
+        ? stage
+        : { ...stage, config: stage.config.map((f) => (f.name === 'runner' && f.options ? { ...f, options: offeredRunners(f.options, chosen) } : f)) },
+    );
 }
 
 /** A configuration as the forms show it. Sections, stages and fields that no form knows are kept as they are. */

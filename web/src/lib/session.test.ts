@@ -57,14 +57,16 @@ describe('chat', () => {
 describe('pipeline configuration', () => {
   const docs = [
     { name: 'ai', stages: [
-      { name: 'runner', config: [{ name: 'runner', type: 'select', default: 'one' }] },
+      { name: 'runner', config: [{ name: 'runner', type: 'select', default: 'one', options: [{ name: 'one' }, { name: 'two' }, { name: 'local-agent' }] }] },
       { name: 'one', config: [{ name: 'x', type: 'string', default: 'd' }] },
       { name: 'two', config: [] },
     ] },
   ] as ConfigDoc[];
   it('shows the stage of the chosen runner', () => {
     const config = initialConfig(docs, {});
-    expect(visibleStages(docs[0]!, config).map((s) => s.name)).toEqual(['runner', 'one']);
+    const stages = visibleStages(docs[0]!, config);
+    expect(stages.map((s) => s.name)).toEqual(['runner', 'one']);
+    expect(stages[0]?.config[0]?.options?.map((o) => o.name)).toEqual(['one', 'local-agent']);
   });
   it('keeps what no form knows and does not change by being looked at', () => {
     const stored = { ai: { one: { x: ' a ', secret: 1 }, custom: { y: 2 } }, other: { z: { q: 1 } } };

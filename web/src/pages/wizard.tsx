@@ -17,6 +17,7 @@ import { ApiError, api } from '@/lib/api';
 import { errorText } from '@/lib/errors';
 import { asFallback, initialValues, submitValues, validate, type FieldError } from '@/lib/form-values';
 import { pick } from '@/lib/i18n';
+import { offeredRunners } from '@/lib/offered';
 import { adapterLabel } from '@/lib/platform';
 import { useAdapters, usePipelineMetadata } from '@/lib/queries';
 import { useSession } from '@/lib/session';
@@ -311,7 +312,8 @@ function EngineStep({ bot, runner, onRunner, onBack, onDone }: { bot: Bot; runne
     queryFn: async () => (await api.get<{ pipelines: Pipeline[] }>('/pipelines')).pipelines.find((p) => p.is_default)?.config?.ai ?? {},
   });
   const ai = metadata.data?.find((doc) => doc.name === 'ai');
-  const options = ai?.stages.find((s) => s.name === 'runner')?.config.find((f) => f.name === 'runner')?.options?.filter((o) => o.name) ?? [];
+  const all = ai?.stages.find((s) => s.name === 'runner')?.config.find((f) => f.name === 'runner')?.options ?? [];
+  const options = offeredRunners(all, runner);
   const chosen = runner || (options.length === 1 ? (options[0]?.name ?? '') : '');
   const stage = ai?.stages.find((s) => s.name === chosen);
   const current = values[chosen] ?? initialValues(stage?.config ?? [], template.data?.[chosen]);
@@ -356,8 +358,8 @@ function EngineStep({ bot, runner, onRunner, onBack, onDone }: { bot: Bot; runne
       {metadata.isError && <ErrorState error={metadata.error} onRetry={() => void metadata.refetch()} />}
       {(metadata.isPending || template.isPending) && <Spinner />}
       {metadata.data && !template.isPending && (
-        <div className={cn('grid items-start gap-5', chosen && 'lg:grid-cols-[18rem_1fr]')}>
-          <div role="radiogroup" aria-label={t('wizard.step.engine')} className={cn('grid gap-2', !chosen && 'sm:grid-cols-2 lg:grid-cols-3')}>
+        <div className={cn('grid items-start gap-5', chosen && options.length > 1 && 'lg:grid-cols-[18rem_1fr]')}>
+          <div role="radiogroup" aria-label={t('wizard.step.engine')} className={cn('grid gap-2', options.length < 2 && 'hidden', !chosen && 'sm:grid-cols-2 lg:grid-cols-3')}>
             {options.map((option) => (
               <button
                 key={option.name}
