@@ -46,11 +46,27 @@ static void icon(struct http_request *r)
     http_answer_static(r, 200, mime_of_path(str_c(f->path)), f->data, f->size);
 }
 
+/* Credentials got by scanning a code: no platform of this build offers them, so no session is ever known. */
+static void session_unknown(struct http_request *r)
+{
+    api_fail(r, 404, NULL, "Session not found");
+}
+
 #define P "/api/v1/platform/adapters"
+#define SESSION(start)                                                                                                              \
+    {.method = HTTP_M_GET, .pattern = P start "/status/{session}", .auth = AUTH_USER, .permission = PERM_RESOURCE_MANAGE,           \
+     .handler = session_unknown, .summary = "State of a credential exchange"},                                                      \
+    {.method = HTTP_M_DELETE, .pattern = P start "/{session}", .auth = AUTH_USER, .permission = PERM_RESOURCE_MANAGE,               \
+     .handler = session_unknown, .summary = "Cancels a credential exchange"}
 const struct http_route routes_adapter[] = {
     {.method = HTTP_M_GET, .pattern = P, .auth = AUTH_USER, .permission = PERM_NONE, .handler = list, .summary = "Chat platforms"},
     {.method = HTTP_M_GET, .pattern = P "/{name}", .auth = AUTH_USER, .permission = PERM_NONE, .handler = get, .summary = "One chat platform"},
     {.method = HTTP_M_GET, .pattern = P "/{name}/icon", .auth = AUTH_NONE, .permission = PERM_NONE, .handler = icon, .summary = "Its icon"},
+    SESSION("/lark/create-app"),
+    SESSION("/weixin/login"),
+    SESSION("/dingtalk/create-app"),
+    SESSION("/wecombot/create-bot"),
+    SESSION("/qqofficial/bind"),
     {.pattern = NULL},
 };
 

@@ -119,6 +119,15 @@ bool api_query_int(struct http_request *r, const char *key, int64_t fallback, in
     return false;
 }
 
+bool api_fields(struct http_request *r)
+{
+    struct error err = {0};
+    if (http_fields_check(r->route->fields, r->json, false, &err))
+        return true;
+    api_error(r, &err);
+    return false;
+}
+
 bool api_body_str(const struct http_request *r, const char *key, struct str *out)
 {
     *out = json_s(r->json, key);
@@ -208,6 +217,7 @@ void api_end(struct api *a)
     if (!a->p)
         return;
     auth_cache_free(a);
+    space_states_free(a);
     json_decref(a->p->openapi);
     mem_free(a->p);
     a->p = NULL;

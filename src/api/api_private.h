@@ -19,6 +19,7 @@ struct api_private {
     struct map attempts;        /* failed logins by account and by address */
     struct metric *requests, *latency, *logins;
     json_t *openapi;            /* made at the first request */
+    struct map oauth_states;    /* SHA-256 of a state → struct oauth_state (space.c); bounded */
 };
 
 /* http-api.md §1.4. Fills ctx->principal; false: err holds status, code and text for the client. */
@@ -42,6 +43,8 @@ void api_tried(struct api *a, struct str key, bool failed);
 const char *api_param(const struct http_request *r, size_t i);
 /* Integer query value; absent: fallback; no number: 400 answered, false. */
 bool api_query_int(struct http_request *r, const char *key, int64_t fallback, int64_t *out);
+/* The declared fields of a route with fields_late: false: 400 answered. */
+bool api_fields(struct http_request *r);
 bool api_body_str(const struct http_request *r, const char *key, struct str *out); /* present and a string */
 
 /* include_secret: absent or true shows what the caller may see, false hides it; it never grants. False: 400 answered. */
@@ -50,6 +53,8 @@ bool api_secrets(struct http_request *r, bool *shown);
 void chat_refuse(struct ws *ws, const char *text);
 bool chat_type(struct str name, enum launcher *out);
 json_t *chat_first_frame(struct ws *ws);
+
+void space_states_free(struct api *a);
 
 /* static.c: files of the panel. */
 void api_static(struct http_request *r, struct api *a);

@@ -2,6 +2,8 @@
 #include "api/api_private.h"
 #include "api/routes.h"
 
+enum { SCOPES_MAX = 64 };
+
 static json_t *shown(json_t *row)
 {
     json_object_del(row, "key_hash");
@@ -30,13 +32,17 @@ static json_t *scopes_of(struct http_request *r)
     const json_t *asked = json_object_get(api_body(r), "scopes");
     if (!asked || json_is_null(asked))
         return permset_json(api_principal(r)->permissions);
+    if (!json_is_array(asked) || json_array_size(asked) > SCOPES_MAX) {
+        api_fail(r, 400, "invalid_api_key", "scopes must be a list of at most %d permissions", SCOPES_MAX);
+        return NULL;
+    }
     permset set = 0;
     size_t i;
     json_t *name;
     json_array_foreach(asked, i, name)
     {
         enum permission p;
-        if (!json_is_string(name) || !permission_of(json_sv(name), &p)) {
+        if (!json_is_string(name) || !permission_of(str_trim(json_sv(name)), &p)) {
             api_fail(r, 400, "invalid_api_key", "scopes[%zu] is no known permission", i);
             return NULL;
         }
@@ -78,8 +84,8 @@ static void create(struct http_request *r)
     crypto_random(secret, sizeof secret);
     struct str key = str_fmt(r->arena, "lbk_" STR_FMT, STR_ARG(base64url_encode(r->arena, str_n((char *)secret, sizeof secret))));
     sha256_hex(key, hash);
-    auto_json row = json_pack("{s:o,s:s,s:s,s:o,s:s}", "name", json_strn(name), "key_hash", hash, "created_by_account_uuid",
-                              api_principal(r)->account, "scopes", scopes, "description", json_z_or(api_body(r), "description", ""));
+    auto_json row = json_pack("{s:o,s:s,s:s,s:o,s:o}", "name", json_strn(name), "key_hash", hash, "created_by_account_uuid",
+                              api_principal(r)->account, "scopes", scopes, "description", json_strn(str_trim(json_s(api_body(r), "description"))));
     if (expires)
         json_set(row, "expires_at", json_string(time_iso(until, iso)));
     json_t *made = store_do_insert(a->store, &table_api_keys, api_scope(r), row, &err);
@@ -140,7 +146,7 @@ static void update(struct http_request *r)
     if (name)
         json_set(patch, "name", json_strn(str_trim(json_sv(name))));
     if (text)
-        json_object_set(patch, "description", (json_t *)(uintptr_t)text);
+        json_set(patch, "description", json_strn(str_trim(json_sv(text))));
     change(r, &key, patch);
 }
 
@@ -154,7 +160,7 @@ static void revoke(struct http_request *r)
 static const struct http_field f_create[] = {
     {.name = "name", .type = HTTP_STR, .nullable = true, .max = 255},
     {.name = "description", .type = HTTP_STR, .nullable = true, .max = 512},
-    {.name = "scopes", .type = HTTP_ARR, .nullable = true, .max = 64, .help = "permission names; absent: all of the creator's"},
+    {.name = "scopes", .type = HTTP_ANY, .help = "a list of permission names; absent: all of the creator's"},
     {.name = "expires_at", .type = HTTP_ANY, .nullable = true, .help = "ISO 8601"},
     {.name = NULL},
 };

@@ -115,7 +115,7 @@ static bool claims_fit(const struct api *a, struct arena *arena, const json_t *c
 {
     const json_t *aud = json_object_get(claims, "aud"), *iss = json_object_get(claims, "iss");
     if (!aud)
-        return !json_object_get(claims, "sub") && str_eqz(json_sv(iss), "LangBot-community");
+        return str_eqz(json_sv(iss), "LangBot-community");
     return str_eqz(json_sv(iss), "langbot-core") && str_eq(json_sv(aud), audience(a, arena));
 }
 
@@ -132,9 +132,10 @@ bool auth_account(struct api *a, struct arena *arena, struct str token, struct p
     struct str email = STR_NONE;
     struct error find = {0};
     const char *sub = json_z(claims, "sub");
-    if (!sub && !email_normalize(arena, json_s(claims, "user"), &email, &find))
+    bool addressed = email_normalize(arena, json_s(claims, "user"), &email, &find);
+    if (!sub && !addressed)
         return bad(err, "the token names no account");
-    auto_json account = account_find(a->store, sub, sub ? NULL : str_z(arena, email), &find);
+    auto_json account = account_find(a->store, sub, addressed ? str_z(arena, email) : NULL, &find);
     if (!account && find.code != ERR_NOT_FOUND) {
         *err = find;
         return false;
@@ -200,9 +201,10 @@ static bool auth_key(struct api *a, struct str key, struct principal *out, struc
 
 /* ---- requests -------------------------------------------------------------------------------------------------------------------- */
 
+/* The scheme exactly so: what is written otherwise is a bare token where those are taken, nothing where they are not (§1.4). */
 static struct str bearer(struct str header)
 {
-    return str_istarts(header, S("Bearer ")) ? str_trim(str_sub(header, 7, header.n)) : STR_NONE;
+    return str_starts(header, S("Bearer ")) ? str_trim(str_sub(header, 7, header.n)) : STR_NONE;
 }
 
 static bool none_given(struct error *err, const char *text)

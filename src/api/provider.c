@@ -158,6 +158,18 @@ static void requester_icon(struct http_request *r)
     http_answer_static(r, 200, mime_of_path(str_c(f->path)), f->data, f->size);
 }
 
+/* A ChatGPT subscription is signed in to by a device code. Its requester is not in the catalogue, so a provider that exists is always
+ * another requester's (§10). */
+static void codex(struct http_request *r)
+{
+    struct error err = {0};
+    auto_json row = provider_get(api_of(r)->models, api_scope(r), api_param(r, 0), false, &err);
+    if (row)
+        api_fail(r, 400, NULL, "The provider is not of the requester openai-codex");
+    else
+        api_error(r, &err);
+}
+
 #define FIELDS(req)                                                                                                     \
     {.name = "name", .type = HTTP_STR, .required = (req), .min = (req), .max = 255},                                    \
         {.name = "requester", .type = HTTP_STR, .required = (req), .min = (req), .max = 255},                           \
@@ -168,6 +180,7 @@ static const struct http_field f_update[] = {FIELDS(false), {.name = NULL}};
 
 #define P "/api/v1/provider/providers"
 #define Q "/api/v1/provider/requesters"
+#define CODEX .auth = AUTH_USER, .permission = PERM_PROVIDER_SECRET_MANAGE, .handler = codex
 const struct http_route routes_provider[] = {
     {.method = HTTP_M_GET, .pattern = P, .auth = AUTH_EITHER, .permission = PERM_RESOURCE_VIEW, .handler = list, .query = "include_secret",
      .summary = "Model providers"},
@@ -185,5 +198,10 @@ const struct http_route routes_provider[] = {
      .summary = "Kinds of providers"},
     {.method = HTTP_M_GET, .pattern = Q "/{name}", .auth = AUTH_USER, .permission = PERM_NONE, .handler = requester_get, .summary = "One kind of provider"},
     {.method = HTTP_M_GET, .pattern = Q "/{name}/icon", .auth = AUTH_NONE, .permission = PERM_NONE, .handler = requester_icon, .summary = "Its icon"},
+    {.method = HTTP_M_GET, .pattern = P "/{uuid}/codex/status", CODEX, .summary = "Whether a ChatGPT subscription is signed in"},
+    {.method = HTTP_M_POST, .pattern = P "/{uuid}/codex/device", CODEX, .summary = "Starts signing in a ChatGPT subscription"},
+    {.method = HTTP_M_POST, .pattern = P "/{uuid}/codex/device/poll", CODEX, .body = HTTP_BODY_JSON_LENIENT, .summary = "Asks how the sign-in goes"},
+    {.method = HTTP_M_DELETE, .pattern = P "/{uuid}/codex/device/{authorization}", CODEX, .summary = "Gives the sign-in up"},
+    {.method = HTTP_M_DELETE, .pattern = P "/{uuid}/codex/auth", CODEX, .summary = "Signs the ChatGPT subscription out"},
     {.pattern = NULL},
 };

@@ -195,6 +195,52 @@ static void survey_off(struct http_request *r)
         api_soft(r, 3, "Surveys are not available");
 }
 
+/* §6.2: the limits are told before that there is nowhere to send it to. */
+enum { FEEDBACK_MAX = 5000, ATTACHMENTS_MAX = 3, ATTACHMENT_MAX = 1 << 20 };
+
+/* False: an image of more than a MiB or no base64. What is no image is passed over. */
+static bool attachment_fits(struct http_request *r, const json_t *a)
+{
+    struct str url = json_s(a, "data_url"), data;
+    struct error err = {0};
+    ptrdiff_t comma = str_chr(url, ',');
+    if (!str_starts(url, S("data:image/")))
+        return true;
+    return comma >= 0 && base64_decode(r->arena, str_sub(url, (size_t)comma + 1, url.n), ATTACHMENT_MAX, &data, &err);
+}
+
+static void survey_feedback(struct http_request *r)
+{
+    struct str content = str_trim(json_s(r->json, "content"));
+    const json_t *list = json_object_get(r->json, "attachments");
+    size_t i;
+    json_t *a;
+    if (content.n == 0) {
+        api_soft(r, 1, "content required");
+        return;
+    }
+    if (utf8_count(content) > FEEDBACK_MAX) {
+        api_soft(r, 2, "content may have at most 5000 characters");
+        return;
+    }
+    if (list && !json_is_null(list) && !json_is_array(list)) {
+        api_soft(r, 3, "attachments must be a list");
+        return;
+    }
+    if (json_array_size(list) > ATTACHMENTS_MAX) {
+        api_soft(r, 4, "at most 3 attachments can be sent");
+        return;
+    }
+    json_array_foreach(list, i, a)
+    {
+        if (!attachment_fits(r, a)) {
+            api_soft(r, 5, "an attachment may have at most 1 MiB");
+            return;
+        }
+    }
+    api_soft(r, 7, "Surveys are not available");
+}
+
 #define P "/api/v1/system"
 const struct http_route routes_system[] = {
     {.method = HTTP_M_GET, .pattern = P "/info", .auth = AUTH_NONE, .permission = PERM_NONE, .handler = info, .summary = "The instance"},
@@ -219,5 +265,7 @@ const struct http_route routes_system[] = {
      .body = HTTP_BODY_JSON, .summary = "Answers a survey"},
     {.method = HTTP_M_POST, .pattern = "/api/v1/survey/dismiss", .auth = AUTH_USER, .permission = PERM_NONE, .handler = survey_off,
      .body = HTTP_BODY_JSON, .summary = "Dismisses a survey"},
+    {.method = HTTP_M_POST, .pattern = "/api/v1/survey/feedback", .auth = AUTH_USER, .permission = PERM_NONE, .handler = survey_feedback,
+     .body = HTTP_BODY_JSON, .summary = "Sends feedback on the program"},
     {.pattern = NULL},
 };

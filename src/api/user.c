@@ -30,6 +30,8 @@ static void init_post(struct http_request *r)
         api_soft(r, 1, "System already initialized");
         return;
     }
+    if (!api_fields(r))
+        return;
     if (!email_normalize(r->arena, user, &normal, &err)) {
         api_fail(r, 400, NULL, "user: %s", err.msg);
         return;
@@ -51,7 +53,8 @@ static void init_post(struct http_request *r)
 static void refuse_login(struct http_request *r, struct str key, const char *text)
 {
     struct api *a = api_of(r);
-    api_tried(a, key, true);
+    if (key.n)
+        api_tried(a, key, true);
     metric_add(a->p->logins, "failed", 1);
     api_soft(r, 1, text);
 }
@@ -61,14 +64,16 @@ static void auth_post(struct http_request *r)
     struct api *a = api_of(r);
     struct error err = {0};
     struct str user = json_s(r->json, "user"), password = json_s(r->json, "password"), normal = STR_NONE;
-    struct str key = str_fmt(r->arena, "login|" STR_FMT, STR_ARG(user));
     bool right = false;
-    if (!api_may_try(a, key)) {
-        api_fail(r, 429, NULL, "Too many attempts, try again later");
+    /* No address holds a NUL; behind it a longer text would pass for a shorter one. */
+    if (str_chr(user, '\0') >= 0 || !email_normalize(r->arena, user, &normal, &err)) {
+        refuse_login(r, STR_NONE, "用户不存在");
         return;
     }
-    if (!email_normalize(r->arena, user, &normal, &err)) {
-        refuse_login(r, key, "用户不存在");
+    /* Counted for the address as it is compared: another spelling gives no further tries. */
+    struct str key = str_fmt(r->arena, "login|%s|" STR_FMT, r->peer, STR_ARG(normal));
+    if (!api_may_try(a, key)) {
+        api_fail(r, 429, NULL, "Too many attempts, try again later");
         return;
     }
     auto_json account = account_find(a->store, NULL, str_z(r->arena, normal), &err);
@@ -212,7 +217,7 @@ static void reset_password(struct http_request *r)
     }
 }
 
-/* change-password and set-password share what follows. `must` : the current password has to be given. */
+/* change-password (`change`: the account has a password, which has to be given) and set-password. */
 static void new_password(struct http_request *r, bool change)
 {
     struct api *a = api_of(r);
@@ -221,6 +226,8 @@ static void new_password(struct http_request *r, bool change)
         api_fail(r, 403, NULL, "Modifying login info is disabled");
         return;
     }
+    if (!api_fields(r))
+        return;
     struct str fresh = json_s(r->json, "new_password"), current = json_s(r->json, "current_password"), token;
     if (fresh.n == 0) {
         api_fail(r, 400, NULL, "New password is required");
@@ -285,6 +292,11 @@ static void space_credits(struct http_request *r)
 
 static const struct http_field f_login[] = {
     {.name = "user", .type = HTTP_STR, .required = true, .max = 320, .help = "e-mail address"},
+    {.name = "password", .type = HTTP_STR, .required = true, .max = 1024},
+    {.name = NULL},
+};
+static const struct http_field f_init[] = {
+    {.name = "user", .type = HTTP_STR, .required = true, .max = 320, .help = "e-mail address"},
     {.name = "password", .type = HTTP_STR, .required = true, .min = 1, .max = 1024},
     {.name = NULL},
 };
@@ -302,18 +314,20 @@ static const struct http_field f_set[] = {
 #define U "/api/v1/user"
 const struct http_route routes_user[] = {
     {.method = HTTP_M_GET, .pattern = U "/init", .permission = PERM_NONE, .handler = init_get, .summary = "Whether an account exists"},
-    {.method = HTTP_M_POST, .pattern = U "/init", .permission = PERM_NONE, .handler = init_post, .body = HTTP_BODY_JSON, .fields = f_login,
+    {.method = HTTP_M_POST, .pattern = U "/init", .permission = PERM_NONE, .handler = init_post, .body = HTTP_BODY_JSON, .fields = f_init,
+     .fields_late = true,
      .summary = "Creates the first account"},
     {.method = HTTP_M_POST, .pattern = U "/auth", .permission = PERM_NONE, .handler = auth_post, .body = HTTP_BODY_JSON, .fields = f_login,
+     .words = true,
      .summary = "Signs in"},
     {.method = HTTP_M_GET, .pattern = U "/check-token", .auth = AUTH_ACCOUNT, .permission = PERM_NONE, .handler = check_token,
      .summary = "A fresh token for a good one"},
     {.method = HTTP_M_POST, .pattern = U "/reset-password", .permission = PERM_NONE, .handler = reset_password, .body = HTTP_BODY_RAW,
      .summary = "Sets a password with the recovery key"},
     {.method = HTTP_M_POST, .pattern = U "/change-password", .auth = AUTH_ACCOUNT, .permission = PERM_NONE, .handler = change_password,
-     .body = HTTP_BODY_JSON, .fields = f_change, .summary = "Changes the caller's password"},
+     .body = HTTP_BODY_JSON, .fields = f_change, .fields_late = true, .summary = "Changes the caller's password"},
     {.method = HTTP_M_POST, .pattern = U "/set-password", .auth = AUTH_ACCOUNT, .permission = PERM_NONE, .handler = set_password_route,
-     .body = HTTP_BODY_JSON, .fields = f_set, .summary = "Sets the caller's password"},
+     .body = HTTP_BODY_JSON, .fields = f_set, .fields_late = true, .summary = "Sets the caller's password"},
     {.method = HTTP_M_GET, .pattern = U "/info", .auth = AUTH_ACCOUNT, .permission = PERM_NONE, .handler = info, .summary = "The caller's account"},
     {.method = HTTP_M_GET, .pattern = U "/account-info", .permission = PERM_NONE, .handler = account_info,
      .summary = "What ways of signing in there are"},

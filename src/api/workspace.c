@@ -153,12 +153,20 @@ static void invitation_delete(struct http_request *r)
         reply(r, "invitation", invitation_revoke(api_of(r)->store, api_principal(r), api_param(r, 1), &err), &err);
 }
 
-/* SHA-256 of a well-formed token; false: answered invitation_invalid. */
-static bool token_hash(struct http_request *r, char hash[65])
+/* The token of the body as sent; false: answered, there is none. */
+static bool token_given(struct http_request *r, struct str *token)
 {
-    struct str token = str_trim(json_s(api_body(r), "token"));
-    if (token.n == 0 || !str_starts(token, S("lbi_")) || token.n > 512) {
-        api_fail(r, 400, "invitation_invalid", token.n ? "The invitation is not valid" : "Invitation token is required");
+    *token = json_s(api_body(r), "token");
+    if (token->n == 0)
+        api_fail(r, 400, "invitation_invalid", "Invitation token is required");
+    return token->n > 0;
+}
+
+/* SHA-256 of a well-formed token; false: answered invitation_invalid. Compared exactly, so nothing is trimmed. */
+static bool token_hash(struct http_request *r, struct str token, char hash[65])
+{
+    if (!str_starts(token, S("lbi_")) || token.n > 512) {
+        api_fail(r, 400, "invitation_invalid", "The invitation is not valid");
         return false;
     }
     sha256_hex(token, hash);
@@ -168,38 +176,46 @@ static bool token_hash(struct http_request *r, char hash[65])
 static void inspect(struct http_request *r)
 {
     struct error err = {0};
+    struct str token;
     char hash[65];
-    if (token_hash(r, hash))
+    if (token_given(r, &token) && token_hash(r, token, hash))
         reply(r, NULL, invitation_inspect(api_of(r)->store, hash, &err), &err);
 }
 
+/* The registration's e-mail and password; false: answered. */
+static bool registration(struct http_request *r, struct str *email, struct str *password)
+{
+    const json_t *reg = json_object_get(api_body(r), "registration");
+    if (!json_is_object(reg)) {
+        api_fail(r, 401, "account_exists_login_required", "A registration with e-mail and password is required");
+        return false;
+    }
+    *email = json_s(reg, "email");
+    *password = json_s(reg, "password");
+    if (password->p && utf8_count(*password) >= 8 && password->n <= 1024)
+        return true;
+    api_fail(r, 400, "invalid_password", "password must have 8 to 1024 characters");
+    return false;
+}
+
+/* In this order: a token at all, no login, the registration; only then what the token is (http-api.md §4). */
 static void accept(struct http_request *r)
 {
     struct api *a = api_of(r);
     struct error err = {0};
+    struct str token, email, password;
     char hash[65], phc[256];
+    if (!token_given(r, &token))
+        return;
     if (http_header_get(r, "Authorization").n) {
         api_fail(r, 409, "invitation_logout_required", "Log out before accepting an invitation");
         return;
     }
-    if (!token_hash(r, hash))
+    if (!registration(r, &email, &password) || !token_hash(r, token, hash))
         return;
+    /* Looked at before the password is hashed, which costs a worker 100 ms. */
     auto_json seen = invitation_inspect(a->store, hash, &err);
-    if (!seen) {
-        api_error(r, &err);
-        return;
-    }
-    const json_t *reg = json_object_get(api_body(r), "registration");
-    if (!json_is_object(reg)) {
-        api_fail(r, 401, "account_exists_login_required", "A registration with e-mail and password is required");
-        return;
-    }
-    struct str password = json_s(reg, "password"), email = json_s(reg, "email");
-    if (!password.p || utf8_count(password) < 8 || password.n > 1024) {
-        api_fail(r, 400, "invalid_password", "password must have 8 to 1024 characters");
-        return;
-    }
-    if (!api_hash(a, password, phc, &err)) {
+    if (!seen || !api_hash(a, password, phc, &err)) {
         api_error(r, &err);
         return;
     }

@@ -138,6 +138,8 @@ struct http_route {
     enum http_body_kind body;
     size_t body_max;                 /* 0: the server's default */
     const struct http_field *fields; /* JSON body; NULL: none declared */
+    bool fields_late; /* the handler checks them, after what has to be said first */
+    bool words; /* strings of the body may hold U+0000: the handler reads them with json_s only */
     const char *query;               /* "limit,offset,botId*" for OpenAPI; NULL */
     const char *summary;             /* one line, for OpenAPI */
     bool hidden;                     /* not in OpenAPI */

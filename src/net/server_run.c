@@ -206,22 +206,28 @@ struct http_run *run_new(struct http_conn *c, const char *p, size_t n)
 
 struct parse_job {
     struct str text;
+    bool words;
     json_t *json;
     struct error *err;
 };
 
+static json_t *parse_text(struct str text, bool words, struct error *err)
+{
+    return words ? json_parse_words(text, err) : json_parse(text, err);
+}
+
 static void parse_work(void *arg)
 {
     struct parse_job *job = arg;
-    job->json = json_parse(job->text, job->err);
+    job->json = parse_text(job->text, job->words, job->err);
 }
 
 /* Parses r->body; large ones on a worker, since nothing may hold up the loop. */
 static json_t *parse_body(struct http_request *r, struct error *err)
 {
     if (r->body.n <= JSON_ON_LOOP)
-        return arena_json(r->arena, json_parse(r->body, err));
-    struct parse_job job = {.text = r->body, .err = err};
+        return arena_json(r->arena, parse_text(r->body, r->route->words, err));
+    struct parse_job job = {.text = r->body, .words = r->route->words, .err = err};
     if (!task_work(parse_work, &job, err)) {
         json_decref(job.json);
         return NULL;
@@ -258,7 +264,7 @@ static bool check_body(struct http_request *r, struct error *err)
             err_set(err, ERR_NOMEM, "out of memory");
         return lenient && err->code == ERR_INVALID;
     }
-    return !route->fields || http_fields_check(route->fields, r->json, false, err);
+    return !route->fields || route->fields_late || http_fields_check(route->fields, r->json, false, err);
 }
 
 static void answer_preflight(struct http_request *r)

@@ -249,7 +249,7 @@ static json_t *member_json(const struct store *st, struct db_tx *tx, const struc
 {
     static struct db_sql sql = {
         .text = "SELECT m.uuid, m.account_uuid, u.\"user\", u.normalized_email, m.role, m.status, m.joined_at, m.created_at FROM "
-                "workspace_memberships m JOIN users u ON u.uuid = m.account_uuid WHERE m.workspace_uuid = ? AND m.status = 'active' AND (? = '' "
+                "workspace_memberships m JOIN users u ON u.uuid = m.account_uuid WHERE m.workspace_uuid = ? AND m.status = 'active' AND u.status = 'active' AND (? = '' "
                 "OR m.account_uuid = ?) ORDER BY m.created_at, m.uuid"};
     (void)st;
     struct db_val v[] = {DB_V_Z(s->workspace), DB_V_Z(account), DB_V_Z(account)};
@@ -523,8 +523,10 @@ static bool denied(struct error *err, const char *text)
 static bool role_in(struct db_tx *tx, const struct scope *s, const char *account, enum role *role, struct error *err)
 {
     static struct db_sql sql = {
-        .text = "SELECT role FROM workspace_memberships WHERE workspace_uuid = ? AND account_uuid = ? AND status = 'active'",
-        .pg = "SELECT role FROM workspace_memberships WHERE workspace_uuid = ? AND account_uuid = ? AND status = 'active' FOR UPDATE"};
+        .text = "SELECT m.role FROM workspace_memberships m JOIN users u ON u.uuid = m.account_uuid WHERE m.workspace_uuid = ? AND "
+                "m.account_uuid = ? AND m.status = 'active' AND u.status = 'active'",
+        .pg = "SELECT m.role FROM workspace_memberships m JOIN users u ON u.uuid = m.account_uuid WHERE m.workspace_uuid = ? AND "
+              "m.account_uuid = ? AND m.status = 'active' AND u.status = 'active' FOR UPDATE OF m"};
     struct db_val v[] = {DB_V_Z(s->workspace), DB_V_Z(account)};
     struct db_rows r;
     if (!db_query(tx, &sql, v, 2, &r, err))

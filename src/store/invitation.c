@@ -270,11 +270,24 @@ static bool add_member(struct db_tx *tx, struct job *j, const json_t *invitation
     return made && set_status(tx, j, json_z_or(invitation, "uuid", ""), "accepted", "accepted_at", err);
 }
 
+/* On SQLite the one writer is the lock. */
+static bool lock_invitation(struct db_tx *tx, const struct job *j, struct error *err)
+{
+    static struct db_sql lock = {
+        .text = "SELECT uuid FROM workspace_invitations WHERE workspace_uuid = ? AND token_hash = ?",
+        .pg = "SELECT uuid FROM workspace_invitations WHERE workspace_uuid = ? AND token_hash = ? FOR UPDATE"};
+    struct db_val v[] = {DB_V_Z(j->scope.workspace), DB_V_Z(j->hash)};
+    struct db_rows r;
+    return db_query(tx, &lock, v, 2, &r, err);
+}
+
 static bool do_register(struct db_tx *tx, void *arg, struct error *err)
 {
     struct job *j = arg;
     bool expired = false;
     struct str normal;
+    if (!lock_invitation(tx, j, err))
+        return false;
     auto_json row = usable(tx, j, &expired, err);
     if (expired && err->code == ERR_NONE)
         return true;
