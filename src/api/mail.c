@@ -75,15 +75,18 @@ static bool write_letter(struct arena *a, const char *workspace, struct str link
     struct str name = one_line(a, workspace);
     struct str name_html = escape_html(a, name), link_html = escape_html(a, link);
     l->subject = str_fmt(a, "You were invited to " STR_FMT, STR_ARG(name));
-    l->text = str_fmt(a,
-                      "You were invited to join the workspace " STR_FMT ".\n\nOpen this link to accept:\n" STR_FMT
-                      "\n\nThe link works once and for 7 days. If you did not expect this mail, there is nothing to do.\n",
-                      STR_ARG(name), STR_ARG(link));
-    l->html = str_fmt(a,
-                      "<!doctype html><html><body><p>You were invited to join the workspace <b>" STR_FMT "</b>.</p><p><a href=\"" STR_FMT
-                      "\">Accept the invitation</a></p><p>Or copy this address into a browser:<br>" STR_FMT
-                      "</p><p>The link works once and for 7 days. If you did not expect this mail, there is nothing to do.</p></body></html>\n",
-                      STR_ARG(name_html), STR_ARG(link_html), STR_ARG(link_html));
+    l->text = str_fmt(
+        a,
+        "You were invited to join the workspace " STR_FMT ".\n\nOpen this link to accept:\n" STR_FMT
+        "\n\nThe link works once and for 7 days. If you did not expect this mail, there is nothing to do.\n",
+        STR_ARG(name), STR_ARG(link));
+    l->html = str_fmt(
+        a,
+        "<!doctype html><html><body><p>You were invited to join the workspace <b>" STR_FMT
+        "</b>.</p><p><a href=\"" STR_FMT
+        "\">Accept the invitation</a></p><p>Or copy this address into a browser:<br>" STR_FMT
+        "</p><p>The link works once and for 7 days. If you did not expect this mail, there is nothing to do.</p></body></html>\n",
+        STR_ARG(name_html), STR_ARG(link_html), STR_ARG(link_html));
     return l->subject.p && l->text.p && l->html.p && name_html.p && link_html.p;
 }
 
@@ -92,7 +95,8 @@ static bool write_letter(struct arena *a, const char *workspace, struct str link
 static bool by_web(const struct config *c, struct arena *a, const struct letter *l, int timeout_ms)
 {
     struct error err = {0};
-    json_t *body = arena_json(a, json_pack("{s:s,s:[s],s:o,s:o,s:o}", "from", l->from, "to", l->to, "subject", json_strn(l->subject), "text",
+    json_t *body = arena_json(a, json_pack("{s:s,s:[s],s:o,s:o,s:o}", "from", l->from, "to", l->to,
+                                           "subject", json_strn(l->subject), "text",
                                            json_strn(l->text), "html", json_strn(l->html)));
     struct http_header headers[] = {
         {S("Authorization"), str_fmt(a, "Bearer %s", conf(c, a, CONF "resend.api_key"))},
@@ -112,11 +116,13 @@ static bool by_web(const struct config *c, struct arena *a, const struct letter 
     if (!call.body.p)
         return false;
     if (!http_fetch(a, &call, &result, &err)) {
-        log_warn("mail", "an invitation could not be mailed provider=resend reason=%s", err.code == ERR_TIMEOUT ? "timeout" : "no answer");
+        log_warn("mail", "an invitation could not be mailed provider=resend reason=%s",
+                 err.code == ERR_TIMEOUT ? "timeout" : "no answer");
         return false;
     }
     if (result.status < 200 || result.status > 299) {
-        log_warn("mail", "an invitation could not be mailed provider=resend status=%d", result.status);
+        log_warn("mail", "an invitation could not be mailed provider=resend status=%d",
+                 result.status);
         return false;
     }
     return true;
@@ -151,11 +157,14 @@ static void put_words(struct buf *b, struct arena *a, struct str s)
     }
 }
 
-static void put_part(struct buf *b, struct arena *a, const char *boundary, const char *type, struct str text)
+static void put_part(struct buf *b, struct arena *a, const char *boundary, const char *type,
+                     struct str text)
 {
     enum { LINE = 76 };
     struct str coded = base64_encode(a, text);
-    buf_fmt(b, "--%s\r\nContent-Type: %s; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\n", boundary, type);
+    buf_fmt(b,
+            "--%s\r\nContent-Type: %s; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\n",
+            boundary, type);
     for (size_t i = 0; i < coded.n; i += LINE) {
         buf_str(b, str_sub(coded, i, LINE));
         buf_z(b, "\r\n");
@@ -193,7 +202,8 @@ static bool put_mail(struct buf *b, struct arena *a, const struct letter *l)
     strftime(when, sizeof when, "%a, %d %b %Y %H:%M:%S +0000", &tm);
     uuid4(boundary);
     uuid4(id);
-    buf_fmt(b, "Date: %s\r\nMessage-ID: <%s@" STR_FMT ">\r\nFrom: ", when, id, STR_ARG(str_sub(address, (size_t)at + 1, address.n)));
+    buf_fmt(b, "Date: %s\r\nMessage-ID: <%s@" STR_FMT ">\r\nFrom: ", when, id,
+            STR_ARG(str_sub(address, (size_t)at + 1, address.n)));
     if (name > 0) {
         put_words(b, a, str_trim(str_sub(from, 0, (size_t)name)));
         buf_fmt(b, " <" STR_FMT ">", STR_ARG(address));
@@ -202,8 +212,10 @@ static bool put_mail(struct buf *b, struct arena *a, const struct letter *l)
     }
     buf_fmt(b, "\r\nTo: %s\r\nSubject: ", l->to);
     put_words(b, a, l->subject);
-    buf_fmt(b, "\r\nMIME-Version: 1.0\r\nAuto-Submitted: auto-generated\r\nContent-Type: multipart/alternative; boundary=\"%s\"\r\n\r\n",
-            boundary);
+    buf_fmt(
+        b,
+        "\r\nMIME-Version: 1.0\r\nAuto-Submitted: auto-generated\r\nContent-Type: multipart/alternative; boundary=\"%s\"\r\n\r\n",
+        boundary);
     put_part(b, a, boundary, "text/plain", l->text);
     put_part(b, a, boundary, "text/html", l->html);
     buf_fmt(b, "--%s--\r\n", boundary);
@@ -238,7 +250,8 @@ static void smtp_options(CURL *h, struct smtp *s, struct curl_slist *to)
     curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, s->timeout_ms);
     curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, s->timeout_ms);
     /* Asked for, it is insisted on: a middleman must not talk it away. */
-    curl_easy_setopt(h, CURLOPT_USE_SSL, s->starttls ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
+    curl_easy_setopt(h, CURLOPT_USE_SSL,
+                     s->starttls ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
     if (s->ca_file)
         curl_easy_setopt(h, CURLOPT_CAINFO, s->ca_file);
     if (s->user[0]) {
@@ -279,7 +292,8 @@ static bool by_smtp(const struct config *c, struct arena *a, const struct letter
         return false;
     }
     struct smtp s = {
-        .url = z_fmt(a, strchr(host, ':') && host[0] != '[' ? "%s://[%s]:%lld" : "%s://%s:%lld", ssl ? "smtps" : "smtp", host,
+        .url = z_fmt(a, strchr(host, ':') && host[0] != '[' ? "%s://[%s]:%lld" : "%s://%s:%lld",
+                     ssl ? "smtps" : "smtp", host,
                      (long long)config_int_in(c, CONF "smtp.port", 1, 65535)),
         .user = conf(c, a, CONF "smtp.username"),
         .password = config_str(c, CONF "smtp.password"),
@@ -295,11 +309,13 @@ static bool by_smtp(const struct config *c, struct arena *a, const struct letter
         return false;
     }
     if (s.code != CURLE_OK)
-        log_warn("mail", "an invitation could not be mailed provider=smtp reason=%s", curl_easy_strerror(s.code));
+        log_warn("mail", "an invitation could not be mailed provider=smtp reason=%s",
+                 curl_easy_strerror(s.code));
     return s.code == CURLE_OK;
 }
 
-const char *mail_invitation(const struct config *c, struct arena *a, const char *to, const char *workspace, struct str link)
+const char *mail_invitation(const struct config *c, struct arena *a, const char *to,
+                            const char *workspace, struct str link)
 {
     const char *provider = mail_provider(c);
     struct letter l = {.from = conf(c, a, CONF "from"), .to = to};
@@ -308,6 +324,7 @@ const char *mail_invitation(const struct config *c, struct arena *a, const char 
         return "link_only";
     if (!to[0] || !write_letter(a, workspace, link, &l))
         return "failed";
-    bool sent = strcmp(provider, "resend") == 0 ? by_web(c, a, &l, timeout_ms) : by_smtp(c, a, &l, timeout_ms);
+    bool sent = strcmp(provider, "resend") == 0 ? by_web(c, a, &l, timeout_ms)
+                                                : by_smtp(c, a, &l, timeout_ms);
     return sent ? "sent" : "failed";
 }

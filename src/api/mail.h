@@ -8,6 +8,7 @@
 /* "resend", "smtp" or NULL when nothing (complete) is configured. */
 const char *mail_provider(const struct config *c);
 /* "sent", "failed" or "link_only"; logs no address and no token. Waits at most the configured timeout. */
-const char *mail_invitation(const struct config *c, struct arena *a, const char *to, const char *workspace, struct str link);
+const char *mail_invitation(const struct config *c, struct arena *a, const char *to,
+                            const char *workspace, struct str link);
 
 #endif

@@ -50,9 +50,12 @@ static void check_data_dir(struct doctor *d, const char *dir)
     char parent[4096];
     if (stat(dir, &st) == 0) {
         if (!S_ISDIR(st.st_mode))
-            doctor_say(d, DOCTOR_MISSING, "data directory", "%s is no directory: name another with --data", dir);
+            doctor_say(d, DOCTOR_MISSING, "data directory",
+                       "%s is no directory: name another with --data", dir);
         else if (access(dir, R_OK | W_OK | X_OK) != 0)
-            doctor_say(d, DOCTOR_MISSING, "data directory", "%s cannot be written by user %u: change its owner or mode", dir, (unsigned)geteuid());
+            doctor_say(d, DOCTOR_MISSING, "data directory",
+                       "%s cannot be written by user %u: change its owner or mode", dir,
+                       (unsigned)geteuid());
         else
             doctor_say(d, DOCTOR_OK, "data directory", "%s can be written", dir);
         check_disk(d, dir);
@@ -65,10 +68,13 @@ static void check_data_dir(struct doctor *d, const char *dir)
     else
         slash[slash == parent] = 0;
     if (access(parent, W_OK | X_OK) != 0)
-        doctor_say(d, DOCTOR_MISSING, "data directory", "%s does not exist and cannot be made in %s: make it, or name another with --data", dir,
-                   parent);
+        doctor_say(
+            d, DOCTOR_MISSING, "data directory",
+            "%s does not exist and cannot be made in %s: make it, or name another with --data", dir,
+            parent);
     else
-        doctor_say(d, DOCTOR_NOTE, "data directory", "%s does not exist yet; the first start makes it", dir);
+        doctor_say(d, DOCTOR_NOTE, "data directory",
+                   "%s does not exist yet; the first start makes it", dir);
 }
 
 /* Warnings that reading the settings gives are findings here. */
@@ -85,7 +91,8 @@ static void heard(void *arg, enum log_level level, struct str line)
 static void say_heard(struct doctor *d)
 {
     for (size_t i = 0; i < d->heard_n; i++)
-        doctor_say(d, DOCTOR_WARN, "setting", "%s: correct it in config.yaml or in the environment", d->heard[i]);
+        doctor_say(d, DOCTOR_WARN, "setting", "%s: correct it in config.yaml or in the environment",
+                   d->heard[i]);
     d->heard_n = 0;
 }
 
@@ -104,13 +111,16 @@ static struct config *check_config(struct doctor *d, const char *dir)
         return NULL;
     }
     if (access(path, F_OK) != 0)
-        doctor_say(d, DOCTOR_NOTE, "configuration", "%s does not exist yet; the first start writes it", path);
+        doctor_say(d, DOCTOR_NOTE, "configuration",
+                   "%s does not exist yet; the first start writes it", path);
     else
         doctor_say(d, DOCTOR_OK, "configuration", "%s can be read", path);
     say_heard(d);
     auto_json unknown = config_unknown(c);
-    json_array_foreach(unknown, i, name)
-        doctor_say(d, DOCTOR_WARN, "setting", "%s is not known and has no effect: check how it is spelt", json_string_value(name));
+    json_array_foreach (unknown, i, name)
+        doctor_say(d, DOCTOR_WARN, "setting",
+                   "%s is not known and has no effect: check how it is spelt",
+                   json_string_value(name));
     return c;
 }
 
@@ -154,7 +164,9 @@ static void check_secrets(struct doctor *d, const struct config *c)
             continue;
         any = true;
         if (st.st_mode & 077) {
-            doctor_say(d, DOCTOR_WARN, "secrets", "%s can be read by others (mode %03o): chmod 600 %s", path, (unsigned)(st.st_mode & 0777), path);
+            doctor_say(d, DOCTOR_WARN, "secrets",
+                       "%s can be read by others (mode %03o): chmod 600 %s", path,
+                       (unsigned)(st.st_mode & 0777), path);
             all = false;
         }
     }
@@ -162,7 +174,10 @@ static void check_secrets(struct doctor *d, const struct config *c)
         doctor_say(d, DOCTOR_OK, "secrets", "files with secrets can be read by their owner only");
     const char *key = a ? config_path(c, a, "labels/secret.key") : "";
     if (any && access(key, F_OK) != 0 && !getenv("PARLEY_SECRET_KEY"))
-        doctor_say(d, DOCTOR_WARN, "secrets", "%s is not there: secrets in the database that it sealed cannot be read; restore it from the backup", key);
+        doctor_say(
+            d, DOCTOR_WARN, "secrets",
+            "%s is not there: secrets in the database that it sealed cannot be read; restore it from the backup",
+            key);
 }
 
 /* ---- database ------------------------------------------------------------------------------------------------------------------- */
@@ -170,11 +185,14 @@ static void check_secrets(struct doctor *d, const struct config *c)
 static void say_state(struct doctor *d, const struct db_migration_state *s)
 {
     if (s->stored < s->newest)
-        doctor_say(d, DOCTOR_WARN, "database schema", "is at revision %d of %d: make a backup; the next start or parley migrate upgrades it",
-                   s->stored, s->newest);
+        doctor_say(
+            d, DOCTOR_WARN, "database schema",
+            "is at revision %d of %d: make a backup; the next start or parley migrate upgrades it",
+            s->stored, s->newest);
     else if (s->stored > s->newest)
-        doctor_say(d, DOCTOR_MISSING, "database schema", "is at revision %d, newer than this program's %d: use the newer program", s->stored,
-                   s->newest);
+        doctor_say(d, DOCTOR_MISSING, "database schema",
+                   "is at revision %d, newer than this program's %d: use the newer program",
+                   s->stored, s->newest);
     else
         doctor_say(d, DOCTOR_OK, "database schema", "is the newest, revision %d", s->stored);
 }
@@ -189,22 +207,28 @@ static void check_sqlite(struct doctor *d, const struct config *c)
     const char *path = config_path(c, a, config_str(c, "database.sqlite.path"));
     if (!db_peek(path, &p, &err)) {
         if (err.code == ERR_NOT_FOUND)
-            doctor_say(d, DOCTOR_NOTE, "database", "%s does not exist yet; the first start makes it", path);
+            doctor_say(d, DOCTOR_NOTE, "database",
+                       "%s does not exist yet; the first start makes it", path);
         else
-            doctor_say(d, DOCTOR_MISSING, "database", "%s: %s; restore a backup of migration-backups", path, err.msg);
+            doctor_say(d, DOCTOR_MISSING, "database",
+                       "%s: %s; restore a backup of migration-backups", path, err.msg);
         return;
     }
     d->serving = p.in_use;
     if (p.foreign) {
-        doctor_say(d, DOCTOR_MISSING, "database", "%s belongs to another program: name another in database.sqlite.path", path);
+        doctor_say(d, DOCTOR_MISSING, "database",
+                   "%s belongs to another program: name another in database.sqlite.path", path);
         return;
     }
     if (access(path, W_OK) != 0)
-        doctor_say(d, DOCTOR_MISSING, "database", "%s cannot be written: change its owner or mode", path);
+        doctor_say(d, DOCTOR_MISSING, "database", "%s cannot be written: change its owner or mode",
+                   path);
     else
-        doctor_say(d, DOCTOR_OK, "database", "%s can be read%s", path, p.in_use ? "; a running server holds it" : "");
+        doctor_say(d, DOCTOR_OK, "database", "%s can be read%s", path,
+                   p.in_use ? "; a running server holds it" : "");
     if (!p.in_use && p.unfinished)
-        doctor_say(d, DOCTOR_NOTE, "database", "was not closed cleanly; the next start takes its journal up");
+        doctor_say(d, DOCTOR_NOTE, "database",
+                   "was not closed cleanly; the next start takes its journal up");
     /* Behind a journal the file may be older than the database. */
     if (p.state.stored || !(p.in_use || p.unfinished))
         say_state(d, &p.state);
@@ -219,9 +243,11 @@ static void check_database(struct doctor *d, const struct config *c)
     if (strcmp(use, "sqlite") == 0) {
         check_sqlite(d, c);
     } else if (strcmp(use, "postgresql") != 0) {
-        doctor_say(d, DOCTOR_MISSING, "database", "database.use is %s: sqlite and postgresql are known", use);
+        doctor_say(d, DOCTOR_MISSING, "database",
+                   "database.use is %s: sqlite and postgresql are known", use);
     } else if (!app_open_store(c, &st, &err) || !db_migration_state(st.db, &state, &err)) {
-        doctor_say(d, DOCTOR_MISSING, "database", "PostgreSQL: %s; check database.postgresql and that the server runs", err.msg);
+        doctor_say(d, DOCTOR_MISSING, "database",
+                   "PostgreSQL: %s; check database.postgresql and that the server runs", err.msg);
     } else {
         doctor_say(d, DOCTOR_OK, "database", "PostgreSQL answers");
         say_state(d, &state);
@@ -235,7 +261,9 @@ static void check_port(struct doctor *d, const struct config *c)
 {
     int port = (int)config_int(c, "api.port"), on = 1;
     auto_fd fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY), .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_ANY),
+                             .sin_port = htons((uint16_t)port)};
     if (fd < 0 || port < 1 || port > 65535)
         return;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -244,9 +272,11 @@ static void check_port(struct doctor *d, const struct config *c)
     else if (errno == EADDRINUSE && d->serving)
         doctor_say(d, DOCTOR_OK, "port", "%d is in use, as is the database: the server runs", port);
     else if (errno == EADDRINUSE)
-        doctor_say(d, DOCTOR_WARN, "port", "%d is in use by another program: stop it, or set api.port", port);
+        doctor_say(d, DOCTOR_WARN, "port",
+                   "%d is in use by another program: stop it, or set api.port", port);
     else
-        doctor_say(d, DOCTOR_MISSING, "port", "%d cannot be used (%s): set api.port", port, strerror(errno));
+        doctor_say(d, DOCTOR_MISSING, "port", "%d cannot be used (%s): set api.port", port,
+                   strerror(errno));
 }
 
 static void check_clock(struct doctor *d, const struct config *c)
@@ -256,13 +286,17 @@ static void check_clock(struct doctor *d, const struct config *c)
     struct timex t = {.modes = 0};
     struct stat st;
     int64_t now = time_wall_us() / 1000000;
-    if (now < year_2024 || (a && c && stat(config_path(c, a, "config.yaml"), &st) == 0 && st.st_mtime > now + 86400)) {
-        doctor_say(d, DOCTOR_WARN, "clock", "is behind: logins and signatures need the right time; synchronize it");
+    if (now < year_2024 ||
+        (a && c && stat(config_path(c, a, "config.yaml"), &st) == 0 && st.st_mtime > now + 86400)) {
+        doctor_say(d, DOCTOR_WARN, "clock",
+                   "is behind: logins and signatures need the right time; synchronize it");
         return;
     }
     int state = adjtimex(&t);
     if (state == TIME_ERROR || (state >= 0 && (t.status & STA_UNSYNC)))
-        doctor_say(d, DOCTOR_NOTE, "clock", "is plausible; the kernel does not know it as synchronized (usual in containers)");
+        doctor_say(
+            d, DOCTOR_NOTE, "clock",
+            "is plausible; the kernel does not know it as synchronized (usual in containers)");
     else
         doctor_say(d, DOCTOR_OK, "clock", "is plausible%s", state >= 0 ? " and synchronized" : "");
 }
@@ -275,16 +309,20 @@ static void check_certificates(struct doctor *d)
     if (stat(path, &st) == 0 && st.st_size > 0 && access(path, R_OK) == 0)
         doctor_say(d, DOCTOR_OK, "certificates", "of authorities are in %s", path);
     else if (path == standard)
-        doctor_say(d, DOCTOR_MISSING, "certificates", "%s is not there, no https works: install ca-certificates", path);
+        doctor_say(d, DOCTOR_MISSING, "certificates",
+                   "%s is not there, no https works: install ca-certificates", path);
     else
-        doctor_say(d, DOCTOR_MISSING, "certificates", "SSL_CERT_FILE names %s, which cannot be read: correct it", path);
+        doctor_say(d, DOCTOR_MISSING, "certificates",
+                   "SSL_CERT_FILE names %s, which cannot be read: correct it", path);
 }
 
 static void check_limits(struct doctor *d)
 {
     struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur != RLIM_INFINITY && r.rlim_cur < NOFILE_WANTED)
-        doctor_say(d, DOCTOR_WARN, "open files", "at most %llu: raise it to %d (ulimit -n, LimitNOFILE of the service)",
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur != RLIM_INFINITY &&
+        r.rlim_cur < NOFILE_WANTED)
+        doctor_say(d, DOCTOR_WARN, "open files",
+                   "at most %llu: raise it to %d (ulimit -n, LimitNOFILE of the service)",
                    (unsigned long long)r.rlim_cur, NOFILE_WANTED);
     else
         doctor_say(d, DOCTOR_OK, "open files", "the limit is %llu", (unsigned long long)r.rlim_cur);
@@ -310,7 +348,8 @@ static void check_memory(struct doctor *d)
     if (mib < 0)
         doctor_say(d, DOCTOR_NOTE, "memory", "cannot be read from /proc/meminfo");
     else if (mib < MEMORY_WANTED_MIB)
-        doctor_say(d, DOCTOR_WARN, "memory", "only %lld MiB are available: end other programs or add some", (long long)mib);
+        doctor_say(d, DOCTOR_WARN, "memory",
+                   "only %lld MiB are available: end other programs or add some", (long long)mib);
     else
         doctor_say(d, DOCTOR_OK, "memory", "%lld MiB are available", (long long)mib);
 }
@@ -324,11 +363,15 @@ static void check_panel(struct doctor *d)
     if (pages > 1)
         doctor_say(d, DOCTOR_OK, "panel", "is part of this program");
     else
-        doctor_say(d, DOCTOR_WARN, "panel", "is not part of this program, only the API is served: build with the panel");
-    if (dlopen("libcairo.so.2", RTLD_LAZY | RTLD_LOCAL) && dlopen("libfreetype.so.6", RTLD_LAZY | RTLD_LOCAL))
+        doctor_say(d, DOCTOR_WARN, "panel",
+                   "is not part of this program, only the API is served: build with the panel");
+    if (dlopen("libcairo.so.2", RTLD_LAZY | RTLD_LOCAL) &&
+        dlopen("libfreetype.so.6", RTLD_LAZY | RTLD_LOCAL))
         doctor_say(d, DOCTOR_OK, "pictures", "long answers can be sent as pictures");
     else
-        doctor_say(d, DOCTOR_NOTE, "pictures", "long answers are forwarded as text: install libcairo2 and libfreetype6 to send them as pictures");
+        doctor_say(
+            d, DOCTOR_NOTE, "pictures",
+            "long answers are forwarded as text: install libcairo2 and libfreetype6 to send them as pictures");
 }
 
 /* ---- all ------------------------------------------------------------------------------------------------------------------------ */
@@ -354,7 +397,8 @@ static int in_fiber(void *arg)
     doctor_kernel(&d);
     config_free(c);
     if (d.count[DOCTOR_MISSING])
-        printf("\n%d missing, %d warnings: Parley cannot work before what is missing is there.\n", d.count[DOCTOR_MISSING], d.count[DOCTOR_WARN]);
+        printf("\n%d missing, %d warnings: Parley cannot work before what is missing is there.\n",
+               d.count[DOCTOR_MISSING], d.count[DOCTOR_WARN]);
     else
         printf("\nNothing is missing, %d warnings.\n", d.count[DOCTOR_WARN]);
     fflush(stdout);

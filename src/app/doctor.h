@@ -13,7 +13,8 @@ struct doctor {
     char heard[20][300]; /* warnings of the settings */
 };
 /* One line on standard output. */
-void doctor_say(struct doctor *d, enum doctor_state state, const char *what, const char *fmt, ...) printf_like(4, 5);
+void doctor_say(struct doctor *d, enum doctor_state state, const char *what, const char *fmt, ...)
+    printf_like(4, 5);
 /* What the kernel offers for a sandbox. This version starts none, so nothing of it is missing. */
 void doctor_kernel(struct doctor *d);
 

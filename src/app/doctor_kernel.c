@@ -22,14 +22,17 @@ static long long number_in(const char *path)
 
 static void user_namespaces(struct doctor *d)
 {
-    long long max = number_in("/proc/sys/user/max_user_namespaces"), debian = number_in("/proc/sys/kernel/unprivileged_userns_clone");
+    long long max = number_in("/proc/sys/user/max_user_namespaces"),
+              debian = number_in("/proc/sys/kernel/unprivileged_userns_clone");
     long long apparmor = number_in("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
     if (max < 0)
         doctor_say(d, DOCTOR_NOTE, "user namespaces", "the kernel has none (not used yet)");
     else if (max == 0 || debian == 0 || apparmor == 1)
-        doctor_say(d, DOCTOR_NOTE, "user namespaces", "are switched off for ordinary users (not used yet)");
+        doctor_say(d, DOCTOR_NOTE, "user namespaces",
+                   "are switched off for ordinary users (not used yet)");
     else
-        doctor_say(d, DOCTOR_NOTE, "user namespaces", "are allowed by the kernel's settings (not used yet)");
+        doctor_say(d, DOCTOR_NOTE, "user namespaces",
+                   "are allowed by the kernel's settings (not used yet)");
 }
 
 static void control_groups(struct doctor *d)
@@ -38,7 +41,8 @@ static void control_groups(struct doctor *d)
     if (statfs("/sys/fs/cgroup", &fs) != 0)
         doctor_say(d, DOCTOR_NOTE, "control groups", "are not mounted (not used yet)");
     else
-        doctor_say(d, DOCTOR_NOTE, "control groups", "version %d%s (not used yet)", fs.f_type == CGROUP2_SUPER_MAGIC ? 2 : 1,
+        doctor_say(d, DOCTOR_NOTE, "control groups", "version %d%s (not used yet)",
+                   fs.f_type == CGROUP2_SUPER_MAGIC ? 2 : 1,
                    access("/sys/fs/cgroup", W_OK) == 0 ? ", writable" : ", not writable here");
 }
 
@@ -61,7 +65,9 @@ static void seccomp(struct doctor *d)
     if (access("/proc/sys/kernel/seccomp/actions_avail", R_OK) == 0)
         doctor_say(d, DOCTOR_NOTE, "seccomp", "filters are there (not used yet)");
     else
-        doctor_say(d, DOCTOR_NOTE, "seccomp", "%s (not used yet)", prctl(PR_GET_SECCOMP) >= 0 ? "is there, filters cannot be told" : "is not there");
+        doctor_say(d, DOCTOR_NOTE, "seccomp", "%s (not used yet)",
+                   prctl(PR_GET_SECCOMP) >= 0 ? "is there, filters cannot be told"
+                                              : "is not there");
 }
 
 void doctor_kernel(struct doctor *d)

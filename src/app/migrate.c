@@ -24,19 +24,23 @@ static int print_summary(const json_t *s)
     json_t *row;
     int64_t homeless = 0;
     printf("\nWorkspaces\n");
-    json_array_foreach(json_object_get(s, "workspaces"), i, row)
-        printf("  %s  %s  owner %s\n", or_none(row, "uuid"), or_none(row, "name"), or_none(row, "owner"));
+    json_array_foreach (json_object_get(s, "workspaces"), i, row)
+        printf("  %s  %s  owner %s\n", or_none(row, "uuid"), or_none(row, "name"),
+               or_none(row, "owner"));
     printf("\nAccounts\n");
-    json_array_foreach(json_object_get(s, "accounts"), i, row)
-        printf("  %s  %s  %s\n", or_none(row, "uuid"), or_none(row, "status"), or_none(row, "email"));
+    json_array_foreach (json_object_get(s, "accounts"), i, row)
+        printf("  %s  %s  %s\n", or_none(row, "uuid"), or_none(row, "status"),
+               or_none(row, "email"));
     printf("\n%-40s %12s %18s\n", "Table", "rows", "without workspace");
-    json_array_foreach(json_object_get(s, "tables"), i, row) {
+    json_array_foreach (json_object_get(s, "tables"), i, row) {
         int64_t without = json_i_or(row, "without_workspace", 0);
         homeless += without;
-        printf("%-40s %12lld %18lld\n", or_none(row, "name"), (long long)json_i_or(row, "rows", 0), (long long)without);
+        printf("%-40s %12lld %18lld\n", or_none(row, "name"), (long long)json_i_or(row, "rows", 0),
+               (long long)without);
     }
     if (homeless)
-        printf("\n%lld rows belong to no workspace and will not be seen by anybody.\n", (long long)homeless);
+        printf("\n%lld rows belong to no workspace and will not be seen by anybody.\n",
+               (long long)homeless);
     return homeless ? 1 : 0;
 }
 
@@ -52,25 +56,30 @@ static bool there(const struct config *c, struct error *err)
     return true;
 }
 
-static bool work(struct migrate *m, const struct config *c, struct store *st, int *status, struct error *err)
+static bool work(struct migrate *m, const struct config *c, struct store *st, int *status,
+                 struct error *err)
 {
     struct db_migration_state before, after;
     char singleton[UUID_SIZE];
     int applied = 0;
-    if ((m->check_only && !there(c, err)) || !app_open_store(c, st, err) || !db_migration_state(st->db, &before, err))
+    if ((m->check_only && !there(c, err)) || !app_open_store(c, st, err) ||
+        !db_migration_state(st->db, &before, err))
         return false;
-    printf("Database         %s\nStored revision  %d\nNewest revision  %d (%s)\n", config_str(c, "database.use"), before.stored, before.newest,
-           before.newest_name);
+    printf("Database         %s\nStored revision  %d\nNewest revision  %d (%s)\n",
+           config_str(c, "database.use"), before.stored, before.newest, before.newest_name);
     if (m->check_only && before.stored != before.newest) {
-        printf("\nThe database is to be upgraded: make a backup, then run parley migrate or start the server.\n");
+        printf(
+            "\nThe database is to be upgraded: make a backup, then run parley migrate or start the server.\n");
         *status = 3;
         return true;
     }
     if (!m->check_only) {
-        if (!db_migrate(st->db, &applied, err) || !store_start(st, err) || !db_migration_state(st->db, &after, err))
+        if (!db_migrate(st->db, &applied, err) || !store_start(st, err) ||
+            !db_migration_state(st->db, &after, err))
             return false;
         printf("Applied          %d, now at revision %d\n", applied, after.stored);
-    } else if (!tenant_singleton_uuid(str_c(st->instance), singleton, err) || !db_default_scope(st->db, singleton, err)) {
+    } else if (!tenant_singleton_uuid(str_c(st->instance), singleton, err) ||
+               !db_default_scope(st->db, singleton, err)) {
         return false;
     }
     auto_json summary = store_summary(st, err);
@@ -90,7 +99,8 @@ static int in_fiber(void *arg)
     char path[4096];
     snprintf(path, sizeof path, "%s/config.yaml", m->options->data_dir);
     bool ok = !m->check_only || access(path, F_OK) == 0 ||
-              err_set(&err, ERR_NOT_FOUND, "%s is no data directory: it has no config.yaml", m->options->data_dir);
+              err_set(&err, ERR_NOT_FOUND, "%s is no data directory: it has no config.yaml",
+                      m->options->data_dir);
     if (ok && (c = config_load(m->options->data_dir, NULL, &err)))
         ok = work(m, c, &st, &status, &err);
     else

@@ -334,7 +334,8 @@ static bool absolute(struct config *c, struct arena *a, const char *data_dir, st
     if (!getcwd(cwd, sizeof(cwd))) {
         return err_sys(err, errno, "current directory");
     }
-    struct str dir = data_dir[0] == '/' ? str_fmt(a, "%s", data_dir) : str_fmt(a, "%s/%s", cwd, data_dir);
+    struct str dir =
+        data_dir[0] == '/' ? str_fmt(a, "%s", data_dir) : str_fmt(a, "%s/%s", cwd, data_dir);
     while (dir.n > 1 && dir.p[dir.n - 1] == '/') {
         dir.n--;
     }
@@ -372,7 +373,7 @@ static void unknown_below(const json_t *own, const json_t *known, struct buf *pa
     const char *key;
     json_t *value;
     size_t before = path->n;
-    json_object_foreach((json_t *)(uintptr_t)own, key, value) {
+    json_object_foreach ((json_t *)(uintptr_t)own, key, value) {
         const json_t *expected = json_object_get(known, key);
         buf_fmt(path, "%s%s", before ? "." : "", key);
         if (!expected) {

@@ -27,7 +27,8 @@ static const char *uri_of(struct arena *a, const char *path)
 static bool number_of(sqlite3 *db, const char *sql, int *out)
 {
     sqlite3_stmt *st = NULL;
-    bool ok = sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW;
+    bool ok =
+        sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW;
     if (ok)
         *out = sqlite3_column_int(st, 0);
     sqlite3_finalize(st);
@@ -62,14 +63,18 @@ bool db_peek(const char *path, struct db_peek *out, struct error *err)
     if (!a)
         return err_set(err, ERR_NOMEM, "no memory to look at the database");
     if (stat(path, &st) != 0)
-        return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "there is no database yet") : err_sys(err, errno, "the database");
+        return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "there is no database yet")
+                               : err_sys(err, errno, "the database");
     out->in_use = in_use(a, path);
     out->unfinished = stat(z_fmt(a, "%s-wal", path), &st) == 0 && st.st_size > 0;
-    bool ok = sqlite3_open_v2(uri_of(a, path), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK &&
+    bool ok = sqlite3_open_v2(uri_of(a, path), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) ==
+                  SQLITE_OK &&
               number_of(db, "SELECT COUNT(*) FROM sqlite_master", &tables);
     if (!ok)
-        err_set(err, ERR_IO, "the database cannot be read: %s", db ? sqlite3_errmsg(db) : "no memory");
-    else if (!number_of(db, "SELECT COALESCE(MAX(number), 0) FROM parley_migrations", &out->state.stored))
+        err_set(err, ERR_IO, "the database cannot be read: %s",
+                db ? sqlite3_errmsg(db) : "no memory");
+    else if (!number_of(db, "SELECT COALESCE(MAX(number), 0) FROM parley_migrations",
+                        &out->state.stored))
         out->foreign = tables > 0;
     sqlite3_close(db);
     return ok;

@@ -39,9 +39,11 @@ struct jobs *jobs_new(const struct config *cfg, struct task_group *group)
         return NULL;
     list_init(&j->list);
     j->finished_max = config_int_in(cfg, "system.task_retention.completed_limit", 1, 100000);
-    j->log_max = config_int_in(cfg, "system.task_retention.max_log_chars", sizeof(cut_mark), 10 << 20);
+    j->log_max =
+        config_int_in(cfg, "system.task_retention.max_log_chars", sizeof(cut_mark), 10 << 20);
     j->running_max = config_int_in(cfg, "system.task_retention.max_active_user_tasks", 1, 10000);
-    j->running_workspace_max = config_int_in(cfg, "system.task_retention.max_active_user_tasks_per_workspace", 1, 10000);
+    j->running_workspace_max =
+        config_int_in(cfg, "system.task_retention.max_active_user_tasks_per_workspace", 1, 10000);
     j->group = task_group_new(group, "user tasks");
     if (!j->group) {
         mem_free(j);
@@ -103,7 +105,8 @@ static void run(void *arg)
     } else {
         b->state = JOB_FAILED;
         snprintf(b->error, sizeof b->error, "%s", err.code ? err.msg : "out of memory");
-        log_warn("task", "task failed id=%lld kind=%s error=%s", (long long)b->id, b->kind, b->error);
+        log_warn("task", "task failed id=%lld kind=%s error=%s", (long long)b->id, b->kind,
+                 b->error);
     }
     j->running--;
     j->finished++;
@@ -119,16 +122,20 @@ static bool admit(const struct jobs *j, const struct scope *s, struct error *err
         here += b->state == JOB_RUNNING && strcmp(b->scope.workspace, s->workspace) == 0;
     }
     if ((int64_t)j->running >= j->running_max)
-        return err_tag(err, ERR_CAPACITY, 429, "task_capacity_exceeded", "Too many tasks run at the moment; at most %lld may",
+        return err_tag(err, ERR_CAPACITY, 429, "task_capacity_exceeded",
+                       "Too many tasks run at the moment; at most %lld may",
                        (long long)j->running_max);
     if (here >= j->running_workspace_max)
         return err_tag(err, ERR_CAPACITY, 429, "task_capacity_exceeded",
-                       "Too many tasks of this workspace run at the moment; at most %lld may", (long long)j->running_workspace_max);
+                       "Too many tasks of this workspace run at the moment; at most %lld may",
+                       (long long)j->running_workspace_max);
     return true;
 }
 
-struct job *job_start(struct jobs *j, const struct scope *s, const char *kind, const char *name, const char *label,
-                      json_t *(*fn)(struct job *job, void *arg, struct error *err), void *arg, struct error *err)
+struct job *job_start(struct jobs *j, const struct scope *s, const char *kind, const char *name,
+                      const char *label,
+                      json_t *(*fn)(struct job *job, void *arg, struct error *err), void *arg,
+                      struct error *err)
 {
     if (!admit(j, s, err))
         return NULL;
@@ -248,13 +255,17 @@ static json_t *or_null(const json_t *j)
 static json_t *whole(const struct job *b)
 {
     static const char *const states[] = {"PENDING", "FINISHED", "FINISHED", "CANCELLED"};
-    json_t *context = json_pack("{s:s,s:o,s:O}", "current_action", b->action, "log", json_strn(buf_view(&b->log)), "metadata", b->metadata);
-    json_t *runtime = json_pack("{s:b,s:s,s:o,s:n,s:o}", "done", (int)(b->state != JOB_RUNNING), "state", states[b->state], "exception",
-                                b->state == JOB_FAILED ? json_strn(str_c(b->error)) : json_null(), "exception_traceback", "result",
-                                or_null(b->result));
-    return json_pack("{s:I,s:s,s:s,s:s,s:s,s:s,s:I,s:[],s:f,s:o,s:o}", "id", (json_int_t)b->id, "task_type", "user", "kind", b->kind, "name",
-                     b->name, "label", b->label, "workspace_uuid", b->scope.workspace, "placement_generation",
-                     (json_int_t)b->scope.generation, "scopes", "created_at", created(b), "task_context", context, "runtime", runtime);
+    json_t *context = json_pack("{s:s,s:o,s:O}", "current_action", b->action, "log",
+                                json_strn(buf_view(&b->log)), "metadata", b->metadata);
+    json_t *runtime = json_pack("{s:b,s:s,s:o,s:n,s:o}", "done", (int)(b->state != JOB_RUNNING),
+                                "state", states[b->state], "exception",
+                                b->state == JOB_FAILED ? json_strn(str_c(b->error)) : json_null(),
+                                "exception_traceback", "result", or_null(b->result));
+    return json_pack("{s:I,s:s,s:s,s:s,s:s,s:s,s:I,s:[],s:f,s:o,s:o}", "id", (json_int_t)b->id,
+                     "task_type", "user", "kind", b->kind, "name", b->name, "label", b->label,
+                     "workspace_uuid", b->scope.workspace, "placement_generation",
+                     (json_int_t)b->scope.generation, "scopes", "created_at", created(b),
+                     "task_context", context, "runtime", runtime);
 }
 
 /* For API keys: no log and no reason, which may name things that the key must not see. */
@@ -266,8 +277,9 @@ static json_t *public_part(const struct job *b)
         error = json_pack("{s:s,s:s}", "type", "task_failed", "message", "Task execution failed");
     else if (b->state == JOB_CANCELED)
         error = json_pack("{s:s,s:s}", "type", "task_cancelled", "message", "Task was cancelled");
-    return json_pack("{s:I,s:s,s:s,s:s,s:o,s:o,s:f}", "id", (json_int_t)b->id, "task_type", "user", "kind", b->kind, "status",
-                     states[b->state], "error", error, "result", or_null(b->result), "created_at", created(b));
+    return json_pack("{s:I,s:s,s:s,s:s,s:o,s:o,s:f}", "id", (json_int_t)b->id, "task_type", "user",
+                     "kind", b->kind, "status", states[b->state], "error", error, "result",
+                     or_null(b->result), "created_at", created(b));
 }
 
 static bool visible(const struct job *b, const struct scope *s)
@@ -275,7 +287,8 @@ static bool visible(const struct job *b, const struct scope *s)
     return scope_eq(&b->scope, s);
 }
 
-json_t *jobs_list(struct jobs *j, const struct scope *s, const char *type, const char *kind, bool public_view)
+json_t *jobs_list(struct jobs *j, const struct scope *s, const char *type, const char *kind,
+                  bool public_view)
 {
     json_t *tasks = json_array();
     bool none = type && *type && strcmp(type, "user") != 0;
@@ -289,7 +302,8 @@ json_t *jobs_list(struct jobs *j, const struct scope *s, const char *type, const
             return NULL;
         }
     }
-    return public_view ? json_pack("{s:o}", "tasks", tasks) : json_pack("{s:o,s:I}", "tasks", tasks, "id_index", (json_int_t)j->next_id);
+    return public_view ? json_pack("{s:o}", "tasks", tasks)
+                       : json_pack("{s:o,s:I}", "tasks", tasks, "id_index", (json_int_t)j->next_id);
 }
 
 json_t *jobs_get(struct jobs *j, const struct scope *s, int64_t id, bool public_view)
@@ -305,6 +319,7 @@ json_t *jobs_get(struct jobs *j, const struct scope *s, int64_t id, bool public_
 
 json_t *jobs_stats(const struct jobs *j)
 {
-    return json_pack("{s:I,s:I,s:I,s:I}", "total", (json_int_t)(j->running + j->finished), "running", (json_int_t)j->running, "completed",
-                     (json_int_t)j->finished, "id_index", (json_int_t)j->next_id);
+    return json_pack("{s:I,s:I,s:I,s:I}", "total", (json_int_t)(j->running + j->finished),
+                     "running", (json_int_t)j->running, "completed", (json_int_t)j->finished,
+                     "id_index", (json_int_t)j->next_id);
 }

@@ -58,8 +58,8 @@ static void day_of(int64_t wall_us, int back, char out[11])
         tm.tm_isdst = -1;
         mktime(&tm);
     }
-    snprintf(out, 11, "%04u-%02u-%02u", (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)(tm.tm_mon + 1) % 100,
-             (unsigned)tm.tm_mday % 100);
+    snprintf(out, 11, "%04u-%02u-%02u", (unsigned)(tm.tm_year + 1900) % 10000,
+             (unsigned)(tm.tm_mon + 1) % 100, (unsigned)tm.tm_mday % 100);
 }
 
 /* ---- the tap --------------------------------------------------------------------------------------------------------------- */
@@ -190,14 +190,16 @@ static void write_taken(struct logfiles *l, int64_t lost)
     bool ok = write_lines(l, buf_view(&l->taken));
     char note[80];
     if (ok && lost > 0) {
-        int n = snprintf(note, sizeof note, "[%lld lines of the log were lost here]\n", (long long)lost);
+        int n = snprintf(note, sizeof note, "[%lld lines of the log were lost here]\n",
+                         (long long)lost);
         ok = write_lines(l, str_n(note, (size_t)n));
     }
     if (!ok) {
         int why = errno;
         close_file(l); /* the next lines try again */
         if (!l->complained)
-            log_warn("log", "the log file cannot be written, its lines are lost error=%s", strerror(why));
+            log_warn("log", "the log file cannot be written, its lines are lost error=%s",
+                     strerror(why));
     }
     l->complained = !ok;
     buf_clear(&l->taken);
@@ -231,7 +233,8 @@ static void *writer(void *arg)
         l->waiting = l->taken;
         l->taken = full;
         l->lost = 0;
-        bool last = l->stopping; /* what comes now is written, what cannot be written is not tried for ever */
+        bool last =
+            l->stopping; /* what comes now is written, what cannot be written is not tried for ever */
         pthread_mutex_unlock(&l->lock);
         write_taken(l, lost);
         pthread_mutex_lock(&l->lock);
@@ -321,7 +324,9 @@ json_t *logfiles_read(struct logfiles *l, int64_t start_page, int64_t start_offs
     if (start_page > last_page) {
         from = end;
     } else if (start_page >= first_page) {
-        int64_t offset = start_offset < 0 ? 0 : start_offset > PAGE_LINES ? PAGE_LINES : start_offset;
+        int64_t offset = start_offset < 0            ? 0
+                         : start_offset > PAGE_LINES ? PAGE_LINES
+                                                     : start_offset;
         from = start_page * PAGE_LINES + offset;
     }
     for (int64_t i = from; i < end; i++) {
@@ -330,7 +335,8 @@ json_t *logfiles_read(struct logfiles *l, int64_t start_page, int64_t start_offs
         buf_c(&text, '\n');
     }
     pthread_mutex_unlock(&l->lock);
-    return json_pack("{s:o,s:I,s:I}", "logs", json_strn(buf_view(&text)), "end_page_number", (json_int_t)last_page, "end_offset",
+    return json_pack("{s:o,s:I,s:I}", "logs", json_strn(buf_view(&text)), "end_page_number",
+                     (json_int_t)last_page, "end_offset",
                      (json_int_t)(end - last_page * PAGE_LINES));
 }
 
@@ -380,7 +386,8 @@ int64_t logfiles_prune(const char *dir, int64_t keep_days)
     if (!d)
         return 0;
     for (struct dirent *e; (e = readdir(d));) {
-        if (logfiles_is_old(e->d_name, time_wall_us(), keep_days, date) && unlinkat(dirfd(d), e->d_name, 0) == 0)
+        if (logfiles_is_old(e->d_name, time_wall_us(), keep_days, date) &&
+            unlinkat(dirfd(d), e->d_name, 0) == 0)
             removed++;
     }
     closedir(d);

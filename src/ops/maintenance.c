@@ -31,8 +31,10 @@ static void monitoring(const struct ops_env *env, const struct scope *s)
     int64_t deleted = 0;
     int64_t days = config_int_in(c, "monitoring.auto_cleanup.retention_days", 1, 36500);
     int64_t batch = config_int_in(c, "monitoring.auto_cleanup.delete_batch_size", 1, 100000);
-    int64_t batches = config_int_in(c, "monitoring.auto_cleanup.max_batches_per_table_per_run", 1, 100);
-    if (monitor_prune(env->store, s, time_wall_us() - days * DAY_S * 1000000, batch, batches, &deleted, &err))
+    int64_t batches =
+        config_int_in(c, "monitoring.auto_cleanup.max_batches_per_table_per_run", 1, 100);
+    if (monitor_prune(env->store, s, time_wall_us() - days * DAY_S * 1000000, batch, batches,
+                      &deleted, &err))
         done(s, "old monitoring records removed", deleted);
     else
         failed(s, "removal of old monitoring records", &err);
@@ -44,9 +46,11 @@ static void uploads(const struct ops_env *env, const struct scope *s)
     struct error err = {0};
     int64_t days = config_int_in(c, "storage.cleanup.uploaded_file_retention_days", 1, 36500);
     int64_t most = config_int_in(c, "storage.cleanup.max_files_per_run", 1, 10000);
-    auto_json found = objects_survey(env->objects, s, time_wall_us() - days * DAY_S * 1000000, most, true, &err);
+    auto_json found =
+        objects_survey(env->objects, s, time_wall_us() - days * DAY_S * 1000000, most, true, &err);
     if (found)
-        done(s, "old uploads removed", (int64_t)json_array_size(json_object_get(found, "candidates")));
+        done(s, "old uploads removed",
+             (int64_t)json_array_size(json_object_get(found, "candidates")));
     else
         failed(s, "removal of old uploads", &err);
 }
@@ -62,8 +66,10 @@ static void invitations(const struct ops_env *env, const struct scope *s)
 }
 
 /* Repeats a removal that is bounded to BATCH rows, so that no transaction is long. */
-static void in_batches(const struct ops_env *env, const struct scope *s, const char *what, int64_t keep_s,
-                       bool (*prune)(const struct store *, const struct scope *, int64_t, int64_t, int64_t *, struct error *))
+static void in_batches(const struct ops_env *env, const struct scope *s, const char *what,
+                       int64_t keep_s,
+                       bool (*prune)(const struct store *, const struct scope *, int64_t, int64_t,
+                                     int64_t *, struct error *))
 {
     struct error err = {0};
     int64_t all = 0;
@@ -83,8 +89,10 @@ static void in_batches(const struct ops_env *env, const struct scope *s, const c
 static void chats(const struct ops_env *env, const struct scope *s)
 {
     const struct config *c = env->config;
-    int64_t session_s = config_int_in(c, "system.session_retention.idle_ttl_seconds", 60, 10 * 365LL * DAY_S);
-    int64_t chat_s = config_int_in(c, "system.websocket_retention.conversation_idle_ttl_seconds", 60, 10 * 365LL * DAY_S);
+    int64_t session_s =
+        config_int_in(c, "system.session_retention.idle_ttl_seconds", 60, 10 * 365LL * DAY_S);
+    int64_t chat_s = config_int_in(c, "system.websocket_retention.conversation_idle_ttl_seconds",
+                                   60, 10 * 365LL * DAY_S);
     in_batches(env, s, "removal of finished messages", LEDGER_KEEP_S, ledger_prune);
     in_batches(env, s, "removal of idle sessions", session_s, sessions_prune);
     in_batches(env, s, "removal of idle chats", chat_s, chats_prune);
@@ -107,7 +115,8 @@ static void log_files(const struct ops_env *env)
 {
     struct error err = {0};
     auto_arena a = arena_new(16 << 10);
-    struct prune_logs p = {.days = config_int_in(env->config, "storage.cleanup.log_retention_days", 1, 36500)};
+    struct prune_logs p = {
+        .days = config_int_in(env->config, "storage.cleanup.log_retention_days", 1, 36500)};
     if (!a)
         return;
     p.dir = config_path(env->config, a, "logs");
@@ -126,7 +135,8 @@ void maintenance_pass(const struct ops_env *env, unsigned parts)
     if ((parts & MAINTAIN_STORAGE) && config_bool(env->config, "storage.cleanup.enabled"))
         log_files(env);
     while (!task_canceled() && fence_next(env->fence, &pos, &s)) {
-        if ((parts & MAINTAIN_MONITORING) && config_bool(env->config, "monitoring.auto_cleanup.enabled"))
+        if ((parts & MAINTAIN_MONITORING) &&
+            config_bool(env->config, "monitoring.auto_cleanup.enabled"))
             monitoring(env, &s);
         if ((parts & MAINTAIN_STORAGE) && config_bool(env->config, "storage.cleanup.enabled"))
             uploads(env, &s);
@@ -144,8 +154,13 @@ void maintenance_run(void *ops_env)
         unsigned part;
         int64_t every_us, due_us;
     } due[] = {
-        {.part = MAINTAIN_MONITORING, .every_us = hour_us * config_int_in(env->config, "monitoring.auto_cleanup.check_interval_hours", 1, 8760)},
-        {.part = MAINTAIN_STORAGE, .every_us = hour_us * config_int_in(env->config, "storage.cleanup.check_interval_hours", 1, 8760)},
+        {.part = MAINTAIN_MONITORING,
+         .every_us =
+             hour_us *
+             config_int_in(env->config, "monitoring.auto_cleanup.check_interval_hours", 1, 8760)},
+        {.part = MAINTAIN_STORAGE,
+         .every_us =
+             hour_us * config_int_in(env->config, "storage.cleanup.check_interval_hours", 1, 8760)},
         {.part = MAINTAIN_HOURLY, .every_us = hour_us},
     };
     int64_t now = time_mono_us();

@@ -15,8 +15,10 @@
 
 /* ---- metrics: Prometheus text ------------------------------------------------------------------------------------------------------------ */
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
-struct metric; /* registered once by name; label sets are bounded (1,000 per metric; more go to label value "other") */
-struct metric *metric_new(enum metric_kind kind, const char *name, const char *help, const char *label /* one label or NULL */);
+struct
+    metric; /* registered once by name; label sets are bounded (1,000 per metric; more go to label value "other") */
+struct metric *metric_new(enum metric_kind kind, const char *name, const char *help,
+                          const char *label /* one label or NULL */);
 void metric_add(struct metric *m, const char *label_value, double v); /* counters, gauges */
 void metric_set(struct metric *m, const char *label_value, double v);
 void metric_observe(struct metric *m, const char *label_value, double seconds);
@@ -38,14 +40,18 @@ struct job;
 struct jobs *jobs_new(const struct config *cfg, struct task_group *group);
 void jobs_free(struct jobs *j);
 /* ERR_CAPACITY 429 task_capacity_exceeded. fn runs in a fiber; result is a new reference or NULL + err. */
-struct job *job_start(struct jobs *j, const struct scope *s, const char *kind, const char *name, const char *label,
-                      json_t *(*fn)(struct job *job, void *arg, struct error *err), void *arg, struct error *err);
+struct job *job_start(struct jobs *j, const struct scope *s, const char *kind, const char *name,
+                      const char *label,
+                      json_t *(*fn)(struct job *job, void *arg, struct error *err), void *arg,
+                      struct error *err);
 void job_log(struct job *j, const char *action, const char *fmt, ...) printf_like(3, 4);
 /* Structured progress for the panel: task_context.metadata[key]. */
 void job_meta(struct job *j, const char *key, json_t *value_stolen);
 int64_t job_id(const struct job *j);
-json_t *jobs_list(struct jobs *j, const struct scope *s, const char *type, const char *kind, bool public_view); /* {tasks, id_index?} */
-json_t *jobs_get(struct jobs *j, const struct scope *s, int64_t id, bool public_view);                           /* NULL: unknown */
+json_t *jobs_list(struct jobs *j, const struct scope *s, const char *type, const char *kind,
+                  bool public_view); /* {tasks, id_index?} */
+json_t *jobs_get(struct jobs *j, const struct scope *s, int64_t id,
+                 bool public_view); /* NULL: unknown */
 json_t *jobs_stats(const struct jobs *j);
 
 /* ---- maintenance loop (§11) and storage analysis ------------------------------------------------------------------------------------------------- */

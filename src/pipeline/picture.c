@@ -6,8 +6,18 @@
 #include <pthread.h>
 
 enum {
-    WIDTH = 800, FONT = 32, LINE = 35, MARGIN_X = 20, MARGIN_Y = 30, HEIGHT_MIN = 280, HEIGHT_EXTRA = 65, CHARS_MAX = 100000,
-    LINES_MAX = 256, PIXELS_MAX = 8000000, FILE_MAX = 10 << 20, FORMAT_RGB24 = 1,
+    WIDTH = 800,
+    FONT = 32,
+    LINE = 35,
+    MARGIN_X = 20,
+    MARGIN_Y = 30,
+    HEIGHT_MIN = 280,
+    HEIGHT_EXTRA = 65,
+    CHARS_MAX = 100000,
+    LINES_MAX = 256,
+    PIXELS_MAX = 8000000,
+    FILE_MAX = 10 << 20,
+    FORMAT_RGB24 = 1,
 };
 
 /* ---- lines ----------------------------------------------------------------------------------------------------------- */
@@ -36,7 +46,8 @@ static size_t line_length(struct str text, double width, picture_advance *advanc
     return at;
 }
 
-size_t picture_lines(struct str text, double width, picture_advance *advance, void *arg, struct str *lines, size_t max)
+size_t picture_lines(struct str text, double width, picture_advance *advance, void *arg,
+                     struct str *lines, size_t max)
 {
     size_t n = 0;
     while (text.n) {
@@ -75,13 +86,15 @@ struct library {
     void (*move)(void *cr, double x, double y);
     void (*show)(void *cr, const char *text);
     int (*status)(void *cr);
-    int (*png)(void *surface, int (*write)(void *arg, const unsigned char *p, unsigned n), void *arg);
+    int (*png)(void *surface, int (*write)(void *arg, const unsigned char *p, unsigned n),
+               void *arg);
     void (*destroy)(void *cr);
     void (*surface_free)(void *surface);
 };
 
 static struct library lib;
-static pthread_mutex_t lib_lock = PTHREAD_MUTEX_INITIALIZER; /* fonts and faces are not made for several threads */
+static pthread_mutex_t lib_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* fonts and faces are not made for several threads */
 
 static bool find(void *handle, const char *name, void *out)
 {
@@ -96,16 +109,23 @@ static bool library_load(void)
         return lib.ready;
     lib.tried = true;
     void *ft = dlopen("libfreetype.so.6", RTLD_NOW), *cairo = dlopen("libcairo.so.2", RTLD_NOW);
-    lib.ready = find(ft, "FT_Init_FreeType", &lib.ft_init) && find(ft, "FT_New_Face", &lib.ft_face) &&
-                find(ft, "FT_Done_Face", &lib.ft_done) && find(cairo, "cairo_image_surface_create", &lib.surface) &&
-                find(cairo, "cairo_create", &lib.create) && find(cairo, "cairo_set_source_rgb", &lib.color) &&
-                find(cairo, "cairo_paint", &lib.paint) && find(cairo, "cairo_ft_font_face_create_for_ft_face", &lib.face) &&
-                find(cairo, "cairo_font_face_set_user_data", &lib.face_data) && find(cairo, "cairo_font_face_destroy", &lib.face_free) &&
-                find(cairo, "cairo_set_font_face", &lib.use_face) && find(cairo, "cairo_set_font_size", &lib.size) &&
-                find(cairo, "cairo_text_extents", &lib.measure) && find(cairo, "cairo_move_to", &lib.move) &&
-                find(cairo, "cairo_show_text", &lib.show) && find(cairo, "cairo_status", &lib.status) &&
-                find(cairo, "cairo_surface_write_to_png_stream", &lib.png) && find(cairo, "cairo_destroy", &lib.destroy) &&
-                find(cairo, "cairo_surface_destroy", &lib.surface_free) && lib.ft_init(&lib.ft) == 0;
+    lib.ready =
+        find(ft, "FT_Init_FreeType", &lib.ft_init) && find(ft, "FT_New_Face", &lib.ft_face) &&
+        find(ft, "FT_Done_Face", &lib.ft_done) &&
+        find(cairo, "cairo_image_surface_create", &lib.surface) &&
+        find(cairo, "cairo_create", &lib.create) &&
+        find(cairo, "cairo_set_source_rgb", &lib.color) && find(cairo, "cairo_paint", &lib.paint) &&
+        find(cairo, "cairo_ft_font_face_create_for_ft_face", &lib.face) &&
+        find(cairo, "cairo_font_face_set_user_data", &lib.face_data) &&
+        find(cairo, "cairo_font_face_destroy", &lib.face_free) &&
+        find(cairo, "cairo_set_font_face", &lib.use_face) &&
+        find(cairo, "cairo_set_font_size", &lib.size) &&
+        find(cairo, "cairo_text_extents", &lib.measure) &&
+        find(cairo, "cairo_move_to", &lib.move) && find(cairo, "cairo_show_text", &lib.show) &&
+        find(cairo, "cairo_status", &lib.status) &&
+        find(cairo, "cairo_surface_write_to_png_stream", &lib.png) &&
+        find(cairo, "cairo_destroy", &lib.destroy) &&
+        find(cairo, "cairo_surface_destroy", &lib.surface_free) && lib.ft_init(&lib.ft) == 0;
     return lib.ready;
 }
 
@@ -195,7 +215,8 @@ static struct str printable(struct arena *a, struct str text)
     return str_n(p, s.n);
 }
 
-bool long_text_picture(struct str text, const char *font, struct arena *a, struct str *uri, char why[200])
+bool long_text_picture(struct str text, const char *font, struct arena *a, struct str *uri,
+                       char why[200])
 {
     static const char key;
     auto_buf png = BUF(FILE_MAX);

@@ -92,7 +92,8 @@ static int send_in_fiber(void *arg)
     auto_arena a = arena_new(4 << 20);
     struct config *c = config_with(s->lines);
     CHECK(http_client_init(&none, &err));
-    snprintf(s->status, sizeof s->status, "%s", mail_invitation(c, a, s->to, s->workspace, S(LINK)));
+    snprintf(s->status, sizeof s->status, "%s",
+             mail_invitation(c, a, s->to, s->workspace, S(LINK)));
     http_client_end();
     config_free(c);
     return 0;
@@ -132,8 +133,10 @@ static void through_a_web_service(void **state)
         char url[128], line[160];
         web_status = statuses[i];
         fake_peer_start(&p, web_service);
-        snprintf(line, sizeof line, "RESEND__API_URL=%s", fake_peer_url(&p, "/emails", url, sizeof url));
-        const char *lines[] = {"PROVIDER=resend", "FROM=Bots <bot@example.com>", "RESEND__API_KEY=Secret-1", line, NULL};
+        snprintf(line, sizeof line, "RESEND__API_URL=%s",
+                 fake_peer_url(&p, "/emails", url, sizeof url));
+        const char *lines[] = {"PROVIDER=resend", "FROM=Bots <bot@example.com>",
+                               "RESEND__API_KEY=Secret-1", line, NULL};
         struct sending s = {.lines = lines, .to = TO, .workspace = "A <b>&\r\nX: y"};
         assert_string_equal(deliver(&s), statuses[i] == 200 ? "sent" : "failed");
         fake_peer_stop(&p);
@@ -165,9 +168,15 @@ static void silence_is_waited_for_only_so_long(void **state)
         char url[128], line[160];
         fake_peer_start(&p, silent);
         snprintf(line, sizeof line, smtp ? "SMTP__PORT=%s" : "RESEND__API_URL=%s",
-                 smtp ? strrchr(fake_peer_url(&p, "", url, sizeof url), ':') + 1 : fake_peer_url(&p, "/", url, sizeof url));
-        const char *lines[] = {smtp ? "PROVIDER=smtp" : "PROVIDER=resend", "FROM=bot@example.com", "RESEND__API_KEY=Secret-1", "SMTP__HOST=127.0.0.1",
-                               "TIMEOUT_SECONDS=1", line, NULL};
+                 smtp ? strrchr(fake_peer_url(&p, "", url, sizeof url), ':') + 1
+                      : fake_peer_url(&p, "/", url, sizeof url));
+        const char *lines[] = {smtp ? "PROVIDER=smtp" : "PROVIDER=resend",
+                               "FROM=bot@example.com",
+                               "RESEND__API_KEY=Secret-1",
+                               "SMTP__HOST=127.0.0.1",
+                               "TIMEOUT_SECONDS=1",
+                               line,
+                               NULL};
         struct sending s = {.lines = lines, .to = TO, .workspace = "W"};
         int64_t before = time_mono_us();
         assert_string_equal(deliver(&s), "failed");
@@ -204,7 +213,8 @@ static void mail_server(struct fake_peer *p, int conn, int index)
     peer_send(conn, "220 test\r\n");
     while (read_line(conn, line, sizeof line)) {
         if (strncmp(line, "EHLO", 4) == 0) {
-            peer_send(conn, server.offer_tls ? "250-test\r\n250-STARTTLS\r\n250 AUTH PLAIN\r\n" : "250-test\r\n250 AUTH PLAIN\r\n");
+            peer_send(conn, server.offer_tls ? "250-test\r\n250-STARTTLS\r\n250 AUTH PLAIN\r\n"
+                                             : "250-test\r\n250 AUTH PLAIN\r\n");
         } else if (strncmp(line, "STARTTLS", 8) == 0) {
             peer_send(conn, "454 not now\r\n");
         } else if (strncmp(line, "AUTH PLAIN", 10) == 0) {
@@ -230,7 +240,8 @@ static void mail_server(struct fake_peer *p, int conn, int index)
     }
 }
 
-static const char *by_server(const char *from, const char *to, const char *workspace, const char *more)
+static const char *by_server(const char *from, const char *to, const char *workspace,
+                             const char *more)
 {
     static char status[16];
     struct fake_peer p = {0};
@@ -238,8 +249,15 @@ static const char *by_server(const char *from, const char *to, const char *works
     server.heard[0] = 0;
     fake_peer_start(&p, mail_server);
     snprintf(port, sizeof port, "SMTP__PORT=%u", p.port);
-    const char *lines[] = {"PROVIDER=smtp", from, "SMTP__HOST=127.0.0.1", port, "SMTP__USERNAME=user", "SMTP__PASSWORD=Secret-1", "TIMEOUT_SECONDS=5",
-                           more, NULL};
+    const char *lines[] = {"PROVIDER=smtp",
+                           from,
+                           "SMTP__HOST=127.0.0.1",
+                           port,
+                           "SMTP__USERNAME=user",
+                           "SMTP__PASSWORD=Secret-1",
+                           "TIMEOUT_SECONDS=5",
+                           more,
+                           NULL};
     struct sending s = {.lines = lines, .to = to, .workspace = workspace};
     snprintf(status, sizeof status, "%s", deliver(&s));
     fake_peer_stop(&p);
@@ -267,7 +285,9 @@ static void through_a_mail_server(void **state)
 {
     auto_arena a = arena_new(1 << 20);
     server.refuse = server.offer_tls = false;
-    assert_string_equal(by_server("FROM=Böts <bot@example.com>", TO, "Käse\r\nBcc: x@y.z", "SMTP__STARTTLS=false"), "sent");
+    assert_string_equal(
+        by_server("FROM=Böts <bot@example.com>", TO, "Käse\r\nBcc: x@y.z", "SMTP__STARTTLS=false"),
+        "sent");
     assert_non_null(strstr(server.heard, "MAIL FROM:<bot@example.com>"));
     assert_non_null(strstr(server.heard, "RCPT TO:<" TO ">"));
     assert_non_null(strstr(server.heard, "AHVzZXIAU2VjcmV0LTE=")); /* \0user\0Secret-1 */
@@ -284,7 +304,8 @@ static void a_refused_guest(void **state)
 {
     server.refuse = true;
     server.offer_tls = false;
-    assert_string_equal(by_server("FROM=bot@example.com", TO, "W", "SMTP__STARTTLS=false"), "failed");
+    assert_string_equal(by_server("FROM=bot@example.com", TO, "W", "SMTP__STARTTLS=false"),
+                        "failed");
     server.refuse = false;
     assert_null(strstr(server.heard, "DATA"));
     assert_non_null(strstr(log_text, "provider=smtp"));
@@ -295,7 +316,8 @@ static void nothing_is_said_in_the_clear_when_tls_is_wanted(void **state)
     for (int offered = 0; offered < 2; offered++) {
         server.refuse = false;
         server.offer_tls = offered;
-        assert_string_equal(by_server("FROM=bot@example.com", TO, "W", "SMTP__STARTTLS=true"), "failed");
+        assert_string_equal(by_server("FROM=bot@example.com", TO, "W", "SMTP__STARTTLS=true"),
+                            "failed");
         assert_null(strstr(server.heard, "AUTH"));
         assert_null(strstr(server.heard, "MAIL"));
         assert_int_equal(strstr(server.heard, "STARTTLS") != NULL, offered);
@@ -304,9 +326,11 @@ static void nothing_is_said_in_the_clear_when_tls_is_wanted(void **state)
 
 static void an_address_cannot_hold_commands(void **state)
 {
-    static const char *const bad[] = {"guest@example.com>\r\nRCPT TO:<x@y.z", "guest @example.com", "guest", "@example.com", "guest<@example.com"};
+    static const char *const bad[] = {"guest@example.com>\r\nRCPT TO:<x@y.z", "guest @example.com",
+                                      "guest", "@example.com", "guest<@example.com"};
     for (size_t i = 0; i < array_len(bad); i++) {
-        assert_string_equal(by_server("FROM=bot@example.com", bad[i], "W", "SMTP__STARTTLS=false"), "failed");
+        assert_string_equal(by_server("FROM=bot@example.com", bad[i], "W", "SMTP__STARTTLS=false"),
+                            "failed");
         assert_string_equal(server.heard, "");
     }
 }

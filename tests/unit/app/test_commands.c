@@ -92,7 +92,8 @@ static uint64_t sum;
 static int add_file(const char *path, const struct stat *st, int type, struct FTW *at)
 {
     char text[512];
-    snprintf(text, sizeof text, "%s %lld %lld.%ld %o", path, S_ISREG(st->st_mode) ? (long long)st->st_size : 0, (long long)st->st_mtim.tv_sec,
+    snprintf(text, sizeof text, "%s %lld %lld.%ld %o", path,
+             S_ISREG(st->st_mode) ? (long long)st->st_size : 0, (long long)st->st_mtim.tv_sec,
              st->st_mtim.tv_nsec, (unsigned)st->st_mode);
     sum = sum * 31 + str_hash(str_c(text));
     return 0;
@@ -125,7 +126,8 @@ static int fill_in_fiber(void *arg)
     st.db = db_open(&o, &err);
     if (!st.db || !store_start(&st, &err))
         abort();
-    json_t *account = account_create_first(&st, S("first@example.com"), "$argon2id$x", &scope, &err);
+    json_t *account =
+        account_create_first(&st, S("first@example.com"), "$argon2id$x", &scope, &err);
     if (!account)
         abort();
     snprintf(workspace, sizeof workspace, "%s", scope.workspace);
@@ -260,7 +262,9 @@ static void settings_that_are_wrong(void **state)
 static void a_damaged_database(void **state)
 {
     fill();
-    put("langbot.db", "this is no database at all, but long enough to have a header of its own.............................", O_TRUNC);
+    put("langbot.db",
+        "this is no database at all, but long enough to have a header of its own.............................",
+        O_TRUNC);
     assert_int_equal(run(app_doctor), 1);
     assert_true(line_with("missing", "database"));
     assert_true(line_with("missing", "restore a backup"));
@@ -275,7 +279,8 @@ static void a_lost_key_and_a_used_port(void **state)
     snprintf(path, sizeof path, "%s/labels/secret.key", data);
     assert_int_equal(unlink(path), 0);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 1) == 0 && getsockname(fd, (struct sockaddr *)&at, &n) == 0);
+    assert_true(bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 1) == 0 &&
+                getsockname(fd, (struct sockaddr *)&at, &n) == 0);
     snprintf(port, sizeof port, "%u", ntohs(at.sin_port));
     setenv("API__PORT", port, 1);
     assert_int_equal(run(app_doctor), 0);

@@ -42,7 +42,9 @@ char *file_text(const char *dir, const char *name)
     struct str text;
     auto_arena a = arena_new(64 << 20);
     CHECK(a);
-    return config_read_file(a, z_fmt(a, "%s/%s", dir, name), 32 << 20, &text, &err) ? mem_strndup(text.p, text.n) : NULL;
+    return config_read_file(a, z_fmt(a, "%s/%s", dir, name), 32 << 20, &text, &err)
+               ? mem_strndup(text.p, text.n)
+               : NULL;
 }
 
 void put_file(const char *dir, const char *name, const char *text)
@@ -75,7 +77,8 @@ void lab_open(struct lab *l, const char *const *environ_list)
     memcpy(l->st.key.k, config_secret_key(l->config), sizeof l->st.key.k);
     MUST(l->st.db = db_open(&o, &err));
     MUST(store_start(&l->st, &err));
-    auto_json account = account_create_first(&l->st, S("first@example.com"), "$argon2id$x", &l->scope, &err);
+    auto_json account =
+        account_create_first(&l->st, S("first@example.com"), "$argon2id$x", &l->scope, &err);
     MUST(account);
     MUST(l->fence = fence_new(l->st.instance));
     MUST(identity_load_fence(&l->st, l->fence, &err));
@@ -83,7 +86,11 @@ void lab_open(struct lab *l, const char *const *environ_list)
     MUST(l->objects = objects_new(path, 1 << 20, l->st.instance, l->fence, &err));
     MUST(l->group = task_group_new(NULL, "lab"));
     MUST(l->jobs = jobs_new(l->config, l->group));
-    l->env = (struct ops_env){.store = &l->st, .config = l->config, .fence = l->fence, .jobs = l->jobs, .objects = l->objects};
+    l->env = (struct ops_env){.store = &l->st,
+                              .config = l->config,
+                              .fence = l->fence,
+                              .jobs = l->jobs,
+                              .objects = l->objects};
 }
 
 void lab_close(struct lab *l)

@@ -53,22 +53,31 @@ FIBER_TEST(ids_rise_from_zero_and_a_task_is_told_whole)
     struct lab l;
     struct task_cond go = {{0}};
     lab_open(&l, NULL);
-    struct plan p = {.until = &go, .result = json_pack("{s:i}", "answer", 42), .lines = 1, .line = "first words"};
+    struct plan p = {.until = &go,
+                     .result = json_pack("{s:i}", "answer", 42),
+                     .lines = 1,
+                     .line = "first words"};
     CHECK(begin(&l, &l.scope, "plugin-install", &p) == 0);
     settle();
     auto_json running = jobs_get(l.jobs, &l.scope, 0, false);
     CHECK(running);
-    CHECK(strcmp(json_z(running, "task_type"), "user") == 0 && strcmp(json_z(running, "kind"), "plugin-install") == 0);
-    CHECK(strcmp(json_z(running, "name"), "name-1") == 0 && strcmp(json_z(running, "label"), "Label 1") == 0);
+    CHECK(strcmp(json_z(running, "task_type"), "user") == 0 &&
+          strcmp(json_z(running, "kind"), "plugin-install") == 0);
+    CHECK(strcmp(json_z(running, "name"), "name-1") == 0 &&
+          strcmp(json_z(running, "label"), "Label 1") == 0);
     CHECK(strcmp(json_z(running, "workspace_uuid"), l.scope.workspace) == 0);
     CHECK(json_i_or(running, "placement_generation", -1) == l.scope.generation);
-    CHECK(json_is_array(json_object_get(running, "scopes")) && json_is_real(json_object_get(running, "created_at")));
-    CHECK(strcmp(json_string_value(json_at(running, "task_context.current_action")), "default") == 0);
+    CHECK(json_is_array(json_object_get(running, "scopes")) &&
+          json_is_real(json_object_get(running, "created_at")));
+    CHECK(strcmp(json_string_value(json_at(running, "task_context.current_action")), "default") ==
+          0);
     struct str log = json_sv(json_at(running, "task_context.log"));
-    CHECK(str_ends(log, S(" | default | first words\n")) && log.n == strlen("2026-01-01 00:00:00 | default | first words\n"));
+    CHECK(str_ends(log, S(" | default | first words\n")) &&
+          log.n == strlen("2026-01-01 00:00:00 | default | first words\n"));
     CHECK(json_is_false(json_at(running, "runtime.done")));
     CHECK(strcmp(json_string_value(json_at(running, "runtime.state")), "PENDING") == 0);
-    CHECK(json_is_null(json_at(running, "runtime.exception")) && json_is_null(json_at(running, "runtime.result")));
+    CHECK(json_is_null(json_at(running, "runtime.exception")) &&
+          json_is_null(json_at(running, "runtime.result")));
     CHECK(json_is_null(json_at(running, "runtime.exception_traceback")));
 
     task_cond_notify_all(&go);
@@ -77,18 +86,21 @@ FIBER_TEST(ids_rise_from_zero_and_a_task_is_told_whole)
     CHECK(json_is_true(json_at(done, "runtime.done")));
     CHECK(strcmp(json_string_value(json_at(done, "runtime.state")), "FINISHED") == 0);
     CHECK(json_i_or(json_at(done, "runtime.result"), "answer", 0) == 42);
-    CHECK(strcmp(json_string_value(json_at(done, "task_context.current_action")), "finishing") == 0);
+    CHECK(strcmp(json_string_value(json_at(done, "task_context.current_action")), "finishing") ==
+          0);
     CHECK(json_i_or(json_at(done, "task_context.metadata"), "step", 0) == 2);
 
     struct plan next = {0};
     CHECK(begin(&l, &l.scope, "other", &next) == 1);
     settle();
     auto_json list = jobs_list(l.jobs, &l.scope, NULL, NULL, false);
-    CHECK(json_i_or(list, "id_index", -1) == 2 && json_array_size(json_object_get(list, "tasks")) == 2);
-    CHECK(listed(&l, "user", "other") == 1 && listed(&l, "user", "") == 2 && listed(&l, "", "no such") == 0 && listed(&l, "system", NULL) == 0);
+    CHECK(json_i_or(list, "id_index", -1) == 2 &&
+          json_array_size(json_object_get(list, "tasks")) == 2);
+    CHECK(listed(&l, "user", "other") == 1 && listed(&l, "user", "") == 2 &&
+          listed(&l, "", "no such") == 0 && listed(&l, "system", NULL) == 0);
     auto_json stats = jobs_stats(l.jobs);
-    CHECK(json_i_or(stats, "total", -1) == 2 && json_i_or(stats, "running", -1) == 0 && json_i_or(stats, "completed", -1) == 2 &&
-          json_i_or(stats, "id_index", -1) == 2);
+    CHECK(json_i_or(stats, "total", -1) == 2 && json_i_or(stats, "running", -1) == 0 &&
+          json_i_or(stats, "completed", -1) == 2 && json_i_or(stats, "id_index", -1) == 2);
     CHECK(!jobs_get(l.jobs, &l.scope, 7, false) && !jobs_get(l.jobs, &l.scope, -1, false));
     lab_close(&l);
 }
@@ -106,12 +118,16 @@ FIBER_TEST(keys_are_told_less)
     auto_buf text = BUF(64 << 10);
     CHECK(json_put(&text, list));
     CHECK(str_find(buf_view(&text), S("secret")) < 0 && str_find(buf_view(&text), S("Label")) < 0);
-    const json_t *failed = json_array_get(json_object_get(list, "tasks"), 0), *fine = json_array_get(json_object_get(list, "tasks"), 1);
+    const json_t *failed = json_array_get(json_object_get(list, "tasks"), 0),
+                 *fine = json_array_get(json_object_get(list, "tasks"), 1);
     CHECK(json_object_size(failed) == 7 && json_object_size(fine) == 7);
-    CHECK(strcmp(json_z(failed, "status"), "failed") == 0 && strcmp(json_z(fine, "status"), "succeeded") == 0);
+    CHECK(strcmp(json_z(failed, "status"), "failed") == 0 &&
+          strcmp(json_z(fine, "status"), "succeeded") == 0);
     CHECK(strcmp(json_string_value(json_at(failed, "error.type")), "task_failed") == 0);
-    CHECK(strcmp(json_string_value(json_at(failed, "error.message")), "Task execution failed") == 0);
-    CHECK(json_is_null(json_object_get(failed, "result")) && json_is_null(json_object_get(fine, "error")));
+    CHECK(strcmp(json_string_value(json_at(failed, "error.message")), "Task execution failed") ==
+          0);
+    CHECK(json_is_null(json_object_get(failed, "result")) &&
+          json_is_null(json_object_get(fine, "error")));
     CHECK(strcmp(json_z(fine, "result"), "fine") == 0);
     /* People learn the reason. */
     auto_json whole = jobs_get(l.jobs, &l.scope, 0, false);
@@ -129,7 +145,8 @@ FIBER_TEST(other_workspaces_and_generations_see_nothing)
     struct plan p = {0};
     begin(&l, &l.scope, "a", &p);
     settle();
-    CHECK(!jobs_get(l.jobs, &other, 0, false) && !jobs_get(l.jobs, &later, 0, false) && !jobs_get(l.jobs, &other, 0, true));
+    CHECK(!jobs_get(l.jobs, &other, 0, false) && !jobs_get(l.jobs, &later, 0, false) &&
+          !jobs_get(l.jobs, &other, 0, true));
     auto_json list = jobs_list(l.jobs, &other, NULL, NULL, false);
     CHECK(json_array_size(json_object_get(list, "tasks")) == 0);
     lab_close(&l);
@@ -137,8 +154,9 @@ FIBER_TEST(other_workspaces_and_generations_see_nothing)
 
 FIBER_TEST(limits_of_running_tasks)
 {
-    static const char *const settings[] = {"SYSTEM__TASK_RETENTION__MAX_ACTIVE_USER_TASKS=3",
-                                           "SYSTEM__TASK_RETENTION__MAX_ACTIVE_USER_TASKS_PER_WORKSPACE=2", NULL};
+    static const char *const settings[] = {
+        "SYSTEM__TASK_RETENTION__MAX_ACTIVE_USER_TASKS=3",
+        "SYSTEM__TASK_RETENTION__MAX_ACTIVE_USER_TASKS_PER_WORKSPACE=2", NULL};
     struct lab l;
     struct error err = {0};
     struct task_cond go = {{0}};
@@ -149,7 +167,8 @@ FIBER_TEST(limits_of_running_tasks)
     begin(&l, &l.scope, "a", &p);
     begin(&l, &l.scope, "a", &p);
     CHECK(!job_start(l.jobs, &l.scope, "a", "n", "l", work, &p, &err));
-    CHECK(err.code == ERR_CAPACITY && err_http(&err) == 429 && strcmp(err.tag, "task_capacity_exceeded") == 0);
+    CHECK(err.code == ERR_CAPACITY && err_http(&err) == 429 &&
+          strcmp(err.tag, "task_capacity_exceeded") == 0);
     begin(&l, &other, "a", &p);
     CHECK(!job_start(l.jobs, &other, "a", "n", "l", work, &p, &err));
     CHECK(err_http(&err) == 429 && strcmp(err.tag, "task_capacity_exceeded") == 0);
@@ -213,7 +232,8 @@ FIBER_TEST(the_end_of_the_service_cancels)
     settle();
     auto_json whole = jobs_get(l.jobs, &l.scope, 0, false);
     auto_json less = jobs_get(l.jobs, &l.scope, 0, true);
-    CHECK(strcmp(json_string_value(json_at(whole, "runtime.state")), "CANCELLED") == 0 && json_is_true(json_at(whole, "runtime.done")));
+    CHECK(strcmp(json_string_value(json_at(whole, "runtime.state")), "CANCELLED") == 0 &&
+          json_is_true(json_at(whole, "runtime.done")));
     CHECK(strcmp(json_z(less, "status"), "cancelled") == 0);
     CHECK(strcmp(json_string_value(json_at(less, "error.type")), "task_cancelled") == 0);
     CHECK(strcmp(json_string_value(json_at(less, "error.message")), "Task was cancelled") == 0);
@@ -227,9 +247,12 @@ int main(void)
     base_init();
     log_setup(LOG_ERROR, false, 2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_rise_from_zero_and_a_task_is_told_whole), cmocka_unit_test(keys_are_told_less),
-        cmocka_unit_test(other_workspaces_and_generations_see_nothing), cmocka_unit_test(limits_of_running_tasks),
-        cmocka_unit_test(finished_tasks_are_forgotten_oldest_first),    cmocka_unit_test(an_overlong_log_loses_its_head),
+        cmocka_unit_test(ids_rise_from_zero_and_a_task_is_told_whole),
+        cmocka_unit_test(keys_are_told_less),
+        cmocka_unit_test(other_workspaces_and_generations_see_nothing),
+        cmocka_unit_test(limits_of_running_tasks),
+        cmocka_unit_test(finished_tasks_are_forgotten_oldest_first),
+        cmocka_unit_test(an_overlong_log_loses_its_head),
         cmocka_unit_test(the_end_of_the_service_cancels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,8 +222,10 @@ static void a_long_line_is_cut_in_the_cache(void **state)
 
 static void only_old_log_files_are_removed(void **state)
 {
-    static const char *const strange[] = {"langbot-2020-01-01.txt", "langbot-2020-01-01.log.", "langbot-2020-01-01.log.a", "langbot-2020-1-01.log",
-                                          "xlangbot-2020-01-01.log", "langbot-2020-13-01.log", "langbot-2020-01-01.log.1.gz", "other.log"};
+    static const char *const strange[] = {"langbot-2020-01-01.txt",      "langbot-2020-01-01.log.",
+                                          "langbot-2020-01-01.log.a",    "langbot-2020-1-01.log",
+                                          "xlangbot-2020-01-01.log",     "langbot-2020-13-01.log",
+                                          "langbot-2020-01-01.log.1.gz", "other.log"};
     char dir[64], name[64], old[70];
     make_dir(dir);
     for (size_t i = 0; i < array_len(strange); i++)

@@ -20,35 +20,42 @@ static const char *ago(int64_t ago_s)
 static void add_session(struct lab *l, const char *launcher, int64_t idle_s)
 {
     const char *t = ago(idle_s), *w = l->scope.workspace;
-    snprintf(sql, sizeof sql,
-             "INSERT INTO parley_sessions (workspace_uuid, bot_uuid, launcher_type, launcher_id, conversation_id, created_at, updated_at) "
-             "VALUES ('%s','b','person','%s','c-%s','%s','%s')",
-             w, launcher, launcher, t, t);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO parley_sessions (workspace_uuid, bot_uuid, launcher_type, launcher_id, conversation_id, created_at, updated_at) "
+        "VALUES ('%s','b','person','%s','c-%s','%s','%s')",
+        w, launcher, launcher, t, t);
     lab_sql(l, sql);
-    snprintf(sql, sizeof sql,
-             "INSERT INTO parley_conversations (id, workspace_uuid, bot_uuid, pipeline_uuid, launcher_type, launcher_id, created_at, updated_at) "
-             "VALUES ('c-%s','%s','b','p','person','%s','%s','%s')",
-             launcher, w, launcher, t, t);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO parley_conversations (id, workspace_uuid, bot_uuid, pipeline_uuid, launcher_type, launcher_id, created_at, updated_at) "
+        "VALUES ('c-%s','%s','b','p','person','%s','%s','%s')",
+        launcher, w, launcher, t, t);
     lab_sql(l, sql);
-    snprintf(sql, sizeof sql, "INSERT INTO parley_turns (workspace_uuid, conversation_id, messages, created_at) VALUES ('%s','c-%s','[]','%s')", w,
-             launcher, t);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO parley_turns (workspace_uuid, conversation_id, messages, created_at) VALUES ('%s','c-%s','[]','%s')",
+        w, launcher, t);
     lab_sql(l, sql);
 }
 
 static void add_chat(struct lab *l, const char *key, int number, int64_t idle_s)
 {
-    snprintf(sql, sizeof sql, "INSERT INTO parley_chat_messages (workspace_uuid, conversation_key, number, data, updated_at) VALUES ('%s','%s',%d,'{}','%s')",
-             l->scope.workspace, key, number, ago(idle_s));
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO parley_chat_messages (workspace_uuid, conversation_key, number, data, updated_at) VALUES ('%s','%s',%d,'{}','%s')",
+        l->scope.workspace, key, number, ago(idle_s));
     lab_sql(l, sql);
 }
 
 static void add_ledger(struct lab *l, const char *id, const char *state, int64_t idle_s)
 {
     const char *t = ago(idle_s);
-    snprintf(sql, sizeof sql,
-             "INSERT INTO parley_messages (id, workspace_uuid, bot_uuid, pipeline_uuid, state, launcher_type, launcher_id, sender_id, payload, "
-             "received_at, updated_at) VALUES ('%s','%s','b','p','%s','person','u','u','{}','%s','%s')",
-             id, l->scope.workspace, state, t, t);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO parley_messages (id, workspace_uuid, bot_uuid, pipeline_uuid, state, launcher_type, launcher_id, sender_id, payload, "
+        "received_at, updated_at) VALUES ('%s','%s','b','p','%s','person','u','u','{}','%s','%s')",
+        id, l->scope.workspace, state, t, t);
     lab_sql(l, sql);
 }
 
@@ -56,8 +63,10 @@ static void add_error(struct lab *l, int64_t days)
 {
     struct error err = {0};
     char iso[TIME_ISO_SIZE];
-    auto_json row = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "bot_id", "b", "bot_name", "B", "pipeline_id", "p", "pipeline_name", "P",
-                              "error_type", "E", "error_message", "m", "timestamp", time_iso(time_wall_us() - days * day_us, iso));
+    auto_json row =
+        json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "bot_id", "b", "bot_name", "B", "pipeline_id",
+                  "p", "pipeline_name", "P", "error_type", "E", "error_message", "m", "timestamp",
+                  time_iso(time_wall_us() - days * day_us, iso));
     auto_json stored = store_do_insert(&l->st, &table_mon_errors, &l->scope, row, &err);
     MUST(stored);
 }
@@ -67,7 +76,8 @@ static const char *add_upload(struct lab *l, struct arena *a, const char *owner,
     struct error err = {0};
     struct str key;
     char path[512];
-    MUST(objects_put(l->objects, &l->scope, "upload_document", str_c(owner), S(".txt"), S("some words"), a, &key, &err));
+    MUST(objects_put(l->objects, &l->scope, "upload_document", str_c(owner), S(".txt"),
+                     S("some words"), a, &key, &err));
     snprintf(path, sizeof path, "%s/data/storage/" STR_FMT, l->dir, STR_ARG(key));
     time_t t = time(NULL) - days * 86400;
     struct timespec times[2] = {{.tv_sec = t}, {.tv_sec = t}};
@@ -95,10 +105,12 @@ FIBER_TEST(idle_chats_and_sessions_go)
     maintenance_pass(&l.env, MAINTAIN_STORAGE | MAINTAIN_MONITORING);
     CHECK(lab_count(&l, &table_sessions) == 2 && lab_count(&l, &table_chat_messages) == 4);
     maintenance_pass(&l.env, MAINTAIN_HOURLY);
-    CHECK(lab_count(&l, &table_sessions) == 1 && lab_count(&l, &table_conversations) == 1 && lab_count(&l, &table_turns) == 1);
+    CHECK(lab_count(&l, &table_sessions) == 1 && lab_count(&l, &table_conversations) == 1 &&
+          lab_count(&l, &table_turns) == 1);
     CHECK(lab_count(&l, &table_chat_messages) == 2); /* a conversation goes whole or not at all */
     struct error err = {0};
-    auto_json kept = store_do_list(&l.st, &table_sessions, &l.scope, NULL, 0, NULL, -1, 0, true, &err);
+    auto_json kept =
+        store_do_list(&l.st, &table_sessions, &l.scope, NULL, 0, NULL, -1, 0, true, &err);
     CHECK(strcmp(json_z(json_array_get(kept, 0), "launcher_id"), "live") == 0);
     lab_close(&l);
 }
@@ -111,14 +123,16 @@ FIBER_TEST(a_live_session_keeps_its_old_conversations)
     snprintf(sql, sizeof sql, "UPDATE parley_sessions SET updated_at = '%s'", ago(5));
     lab_sql(&l, sql);
     maintenance_pass(&l.env, MAINTAIN_HOURLY);
-    CHECK(lab_count(&l, &table_sessions) == 1 && lab_count(&l, &table_conversations) == 1 && lab_count(&l, &table_turns) == 1);
+    CHECK(lab_count(&l, &table_sessions) == 1 && lab_count(&l, &table_conversations) == 1 &&
+          lab_count(&l, &table_turns) == 1);
     lab_close(&l);
 }
 
 FIBER_TEST(the_idle_time_is_configured)
 {
-    static const char *const settings[] = {"SYSTEM__SESSION_RETENTION__IDLE_TTL_SECONDS=100",
-                                           "SYSTEM__WEBSOCKET_RETENTION__CONVERSATION_IDLE_TTL_SECONDS=nonsense", NULL};
+    static const char *const settings[] = {
+        "SYSTEM__SESSION_RETENTION__IDLE_TTL_SECONDS=100",
+        "SYSTEM__WEBSOCKET_RETENTION__CONVERSATION_IDLE_TTL_SECONDS=nonsense", NULL};
     struct lab l;
     lab_open(&l, settings);
     add_session(&l, "idle", 200);
@@ -137,9 +151,11 @@ FIBER_TEST(finished_messages_stay_a_day_and_open_ones_for_ever)
     add_ledger(&l, "new-done", "done", 3600);
     maintenance_pass(&l.env, MAINTAIN_HOURLY);
     struct error err = {0};
-    auto_json rows = store_do_list(&l.st, &table_inbound, &l.scope, NULL, 0, NULL, -1, 0, true, &err);
+    auto_json rows =
+        store_do_list(&l.st, &table_inbound, &l.scope, NULL, 0, NULL, -1, 0, true, &err);
     CHECK(json_array_size(rows) == 2);
-    CHECK(strcmp(json_z(json_array_get(rows, 0), "id"), "old-open") == 0 && strcmp(json_z(json_array_get(rows, 1), "id"), "new-done") == 0);
+    CHECK(strcmp(json_z(json_array_get(rows, 0), "id"), "old-open") == 0 &&
+          strcmp(json_z(json_array_get(rows, 1), "id"), "new-done") == 0);
     lab_close(&l);
 }
 
@@ -158,8 +174,11 @@ FIBER_TEST(old_monitoring_rows_go)
 
 FIBER_TEST(cleaning_can_be_bounded_and_switched_off)
 {
-    static const char *const off[] = {"MONITORING__AUTO_CLEANUP__ENABLED=false", "STORAGE__CLEANUP__ENABLED=false", NULL};
-    static const char *const few[] = {"MONITORING__AUTO_CLEANUP__DELETE_BATCH_SIZE=2", "MONITORING__AUTO_CLEANUP__MAX_BATCHES_PER_TABLE_PER_RUN=2", NULL};
+    static const char *const off[] = {"MONITORING__AUTO_CLEANUP__ENABLED=false",
+                                      "STORAGE__CLEANUP__ENABLED=false", NULL};
+    static const char *const few[] = {"MONITORING__AUTO_CLEANUP__DELETE_BATCH_SIZE=2",
+                                      "MONITORING__AUTO_CLEANUP__MAX_BATCHES_PER_TABLE_PER_RUN=2",
+                                      NULL};
     static const char *const *const settings[] = {off, few};
     static const int64_t left[] = {7, 3};
     for (int i = 0; i < 2; i++) {
@@ -191,30 +210,35 @@ FIBER_TEST(old_uploads_and_logs_are_named_then_removed)
     MUST(j);
     CHECK(json_array_size(json_at(j, "cleanup_candidates.uploaded_files")) == 1);
     const json_t *upload = json_array_get(json_at(j, "cleanup_candidates.uploaded_files"), 0);
-    CHECK(strcmp(json_z(upload, "key"), old) == 0 && json_i_or(upload, "size_bytes", 0) == 10 && json_z(upload, "modified_at"));
+    CHECK(strcmp(json_z(upload, "key"), old) == 0 && json_i_or(upload, "size_bytes", 0) == 10 &&
+          json_z(upload, "modified_at"));
     CHECK(json_array_size(json_at(j, "cleanup_candidates.log_files")) == 1);
     const json_t *log = json_array_get(json_at(j, "cleanup_candidates.log_files"), 0);
-    CHECK(strcmp(json_z(log, "name"), "langbot-2020-02-03.log.2") == 0 && strcmp(json_z(log, "date"), "2020-02-03") == 0 &&
-          json_i_or(log, "size_bytes", 0) == 5);
-    CHECK(upload_there(&l, old) && file_there(logs, "langbot-2020-02-03.log.2")); /* naming deletes nothing */
+    CHECK(strcmp(json_z(log, "name"), "langbot-2020-02-03.log.2") == 0 &&
+          strcmp(json_z(log, "date"), "2020-02-03") == 0 && json_i_or(log, "size_bytes", 0) == 5);
+    CHECK(upload_there(&l, old) &&
+          file_there(logs, "langbot-2020-02-03.log.2")); /* naming deletes nothing */
 
     maintenance_pass(&l.env, MAINTAIN_STORAGE);
-    CHECK(!upload_there(&l, old) && upload_there(&l, young) && !file_there(logs, "langbot-2020-02-03.log.2"));
+    CHECK(!upload_there(&l, old) && upload_there(&l, young) &&
+          !file_there(logs, "langbot-2020-02-03.log.2"));
     lab_close(&l);
 }
 
 FIBER_TEST(the_analysis_adds_up)
 {
-    static const char *const keys[] = {"database", "logs", "storage", "vector_store", "plugins", "mcp", "temp"};
+    static const char *const keys[] = {"database", "logs", "storage", "vector_store",
+                                       "plugins",  "mcp",  "temp"};
     struct lab l;
     struct error err = {0};
     auto_arena a = arena_new(64 << 10);
     char dir[96];
     lab_open(&l, NULL);
     add_error(&l, 1);
-    snprintf(sql, sizeof sql,
-             "INSERT INTO binary_storages (workspace_uuid, unique_key, \"key\", owner_type, owner, \"value\") VALUES ('%s','u','k','plugin','o',x'000102')",
-             l.scope.workspace);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO binary_storages (workspace_uuid, unique_key, \"key\", owner_type, owner, \"value\") VALUES ('%s','u','k','plugin','o',x'000102')",
+        l.scope.workspace);
     lab_sql(&l, sql);
     snprintf(dir, sizeof dir, "%s/data/temp", l.dir);
     mkdir(dir, 0700);
@@ -236,11 +260,14 @@ FIBER_TEST(the_analysis_adds_up)
     for (size_t i = 0; i < array_len(keys); i++)
         CHECK(strcmp(json_z(json_array_get(sections, i), "key"), keys[i]) == 0);
     const json_t *database = json_array_get(sections, 0), *temp = json_array_get(sections, 6);
-    CHECK(json_b_or(database, "exists", false) && json_i_or(database, "size_bytes", 0) > 4096 && json_i_or(database, "file_count", 0) >= 1);
-    CHECK(json_b_or(temp, "exists", false) && json_i_or(temp, "size_bytes", 0) == 10 && json_i_or(temp, "file_count", 0) == 2);
+    CHECK(json_b_or(database, "exists", false) && json_i_or(database, "size_bytes", 0) > 4096 &&
+          json_i_or(database, "file_count", 0) >= 1);
+    CHECK(json_b_or(temp, "exists", false) && json_i_or(temp, "size_bytes", 0) == 10 &&
+          json_i_or(temp, "file_count", 0) == 2);
     CHECK(strcmp(json_string_value(json_at(j, "database.type")), "sqlite") == 0);
     CHECK(json_i_or(json_at(j, "database.monitoring_counts"), "errors", 0) == 1);
-    CHECK(json_i_or(json_at(j, "database.binary_storage"), "count", 0) == 1 && json_i_or(json_at(j, "database.binary_storage"), "size_bytes", 0) == 3);
+    CHECK(json_i_or(json_at(j, "database.binary_storage"), "count", 0) == 1 &&
+          json_i_or(json_at(j, "database.binary_storage"), "size_bytes", 0) == 3);
     CHECK(json_i_or(json_object_get(j, "tasks"), "total", -1) == 0);
     lab_close(&l);
 }

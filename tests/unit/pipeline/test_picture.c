@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char *const fonts[] = {"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "/usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf",
-                                    "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc"};
+static const char *const fonts[] = {
+    "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+    "/usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf",
+    "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc"};
 
 static const char *font(void)
 {
@@ -42,9 +44,11 @@ static bool picture(struct str text, struct image *out, char why[200])
         return false;
     assert_true(str_starts(uri, prefix));
     assert_true(base64_decode(a, str_sub(uri, prefix.n, uri.n), 16 << 20, &png, &err));
-    assert_true(png.n > 40 && memcmp(png.p, "\x89PNG\r\n\x1a\n", 8) == 0 && memcmp(png.p + 12, "IHDR", 4) == 0);
+    assert_true(png.n > 40 && memcmp(png.p, "\x89PNG\r\n\x1a\n", 8) == 0 &&
+                memcmp(png.p + 12, "IHDR", 4) == 0);
     assert_memory_equal(png.p + png.n - 8, "IEND", 4);
-    *out = (struct image){number(png.p + 16), number(png.p + 20), (unsigned char)png.p[24], (unsigned char)png.p[25], png.n};
+    *out = (struct image){number(png.p + 16), number(png.p + 20), (unsigned char)png.p[24],
+                          (unsigned char)png.p[25], png.n};
     const char *keep = getenv("PICTURE_FILE");
     if (keep) {
         FILE *f = fopen(keep, "wb");
@@ -128,7 +132,8 @@ static void odd_bytes_do_no_harm(void **state)
 {
     struct image i;
     char why[200];
-    static const char bytes[] = "a\0b\x01\x7f\xff\xfe\xc3(\xe2\x80\xae right \xf0\x9f\x98\x80 \xe0\xb8\x81\t<b>&amp;</b>";
+    static const char bytes[] =
+        "a\0b\x01\x7f\xff\xfe\xc3(\xe2\x80\xae right \xf0\x9f\x98\x80 \xe0\xb8\x81\t<b>&amp;</b>";
     assert_true(picture(str_n(bytes, sizeof bytes - 1), &i, why));
     assert_int_equal(i.height, 280);
 }
@@ -144,14 +149,10 @@ static void lines_end_where_they_are_full(void **state)
     static const struct {
         const char *text, *lines;
     } cases[] = {
-        {"abcdefgh", "abcde|fgh"},
-        {"ab\ncd", "ab|cd"},
-        {"a\n\nb\n", "a||b"},
-        {"abc1234", "abc|1234"},       /* a number goes to the next line whole */
-        {"1234567", "12345|67"},       /* unless it fills one */
-        {"ab123456789", "ab|12345|6789"},
-        {"äöüßéx", "äöüßé|x"},
-        {"", ""},
+        {"abcdefgh", "abcde|fgh"},        {"ab\ncd", "ab|cd"},   {"a\n\nb\n", "a||b"},
+        {"abc1234", "abc|1234"}, /* a number goes to the next line whole */
+        {"1234567", "12345|67"}, /* unless it fills one */
+        {"ab123456789", "ab|12345|6789"}, {"äöüßéx", "äöüßé|x"}, {"", ""},
     };
     for (size_t i = 0; i < array_len(cases); i++) {
         struct str lines[8];
