@@ -1,4 +1,5 @@
 // A model server of the OpenAI chat completions kind that answers slowly, piece by piece: --port N.
+// The model `broken-model` is refused.
 import { createServer } from 'node:http';
 
 const at = process.argv.indexOf('--port');
@@ -14,6 +15,11 @@ const server = createServer(async (request, response) => {
     return;
   }
   const body = chunks.length ? JSON.parse(Buffer.concat(chunks).toString()) : {};
+  if (body.model === 'broken-model') {
+    response.writeHead(401, { 'Content-Type': 'application/json' });
+    response.end(JSON.stringify({ error: { message: 'Incorrect API key provided', type: 'invalid_request_error', code: 'invalid_api_key' } }));
+    return;
+  }
   const usage = { prompt_tokens: 21, completion_tokens: 30, total_tokens: 51 };
   if (!body.stream) {
     response.writeHead(200, { 'Content-Type': 'application/json' });

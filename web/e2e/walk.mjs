@@ -4,26 +4,18 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { chromium } from 'playwright-core';
+import { SIZES, argument, launch } from './browser.mjs';
 
-const argument = (name, fallback) => {
-  const at = process.argv.indexOf(`--${name}`);
-  return at > 0 ? process.argv[at + 1] : fallback;
-};
 const url = argument('url', 'http://127.0.0.1:5300');
 const modelUrl = argument('model-url', 'http://127.0.0.1:9000').replace(/\/+$/, '');
 const shots = argument('shots', null);
 const EMAIL = 'owner@example.org';
 const PASSWORD = 'correct horse battery';
 const BASE = modelUrl.endsWith('/v1') ? modelUrl : `${modelUrl}/v1`;
-const SIZES = { wide: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } };
 const ACCOUNT_SCOPED = /^\/api\/v1\/(user\/(init|auth|check-token|reset-password|change-password|set-password|info|account-info|bind-space|space\/)|workspaces(\/bootstrap)?$|invitations\/)/;
 
 if (shots) mkdirSync(shots, { recursive: true });
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-  args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-});
+const browser = await launch();
 const context = await browser.newContext({ viewport: SIZES.wide, locale: 'en-US' });
 const page = await context.newPage();
 page.setDefaultTimeout(15_000);

@@ -3,6 +3,7 @@ import { Link } from 'react-router';
 import { AdapterIcon } from '@/components/adapter-icon';
 import { HEALTH_TONE, healthState } from '@/components/bot/health';
 import { useBotHealth, useBots } from '@/lib/queries';
+import { useCan } from '@/lib/session';
 import type { Bot } from '@/lib/types';
 import { formatAgo, formatNumber } from '@/lib/utils';
 import { buttonClass } from '@/ui/button';
@@ -12,13 +13,14 @@ import { Badge, Dot, EmptyState, ErrorState, Section, Skeleton } from '@/ui/feed
 export function BotHealthList({ only }: { only: string | null }) {
   const { t } = useTranslation();
   const bots = useBots();
+  const mayManage = useCan('resource.manage');
   const list = bots.data?.filter((bot) => only === null || bot.uuid === only);
   return (
     <Section title={t('monitor.bots')} description={t('monitor.botsHint')}>
       {bots.isPending && <Skeleton className="h-24" />}
       {bots.isError && <ErrorState error={bots.error} onRetry={() => void bots.refetch()} className="py-4" />}
       {list?.length === 0 && (
-        <EmptyState title={t('bots.none')} action={<Link to="/wizard" className={buttonClass('primary', 'sm')}>{t('shell.quickStart')}</Link>}>
+        <EmptyState title={t('bots.none')} action={mayManage && <Link to="/wizard" className={buttonClass('primary', 'sm')}>{t('shell.quickStart')}</Link>}>
           {t('bots.noneHint')}
         </EmptyState>
       )}
