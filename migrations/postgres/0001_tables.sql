@@ -227,7 +227,7 @@ CREATE TABLE legacy_pipelines (
     uuid VARCHAR(255) NOT NULL,
     workspace_uuid VARCHAR(36) NOT NULL REFERENCES workspaces (uuid) ON DELETE CASCADE,
     name VARCHAR(255) NOT NULL,
-    description VARCHAR(255) NOT NULL,
+    description TEXT NOT NULL,
     emoji VARCHAR(10),
     for_version VARCHAR(255) NOT NULL,
     is_default BOOLEAN NOT NULL,

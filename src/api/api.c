@@ -167,7 +167,12 @@ static bool gate(struct http_request *r, void *arg)
 static void reject(struct http_request *r, const struct error *err, void *arg)
 {
     (void)arg;
-    api_fail(r, 400, NULL, "%s", err->msg);
+    /* Where in the text it went wrong is of no use to most callers, and tells what reads it. */
+    struct str text = str_c(err->msg);
+    ptrdiff_t at = str_starts(text, S("invalid JSON")) ? str_find(text, S(" (line ")) : -1;
+    if (at >= 0)
+        text.n = (size_t)at;
+    api_fail(r, 400, NULL, STR_FMT, STR_ARG(text));
 }
 
 static void too_large(struct http_request *r, void *arg)

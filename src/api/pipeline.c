@@ -50,7 +50,11 @@ static void metadata(struct http_request *r)
 static void get(struct http_request *r)
 {
     struct error err = {0};
-    reply(r, "pipeline", pipeline_get(api_of(r)->engine, api_scope(r), api_param(r, 0), sees_secrets(r), &err), &err);
+    json_t *row = pipeline_get(api_of(r)->engine, api_scope(r), api_param(r, 0), sees_secrets(r), &err);
+    if (!row && err.code == ERR_NOT_FOUND)
+        api_fail(r, 404, NULL, "pipeline not found");
+    else
+        reply(r, "pipeline", row, &err);
 }
 
 static void update(struct http_request *r)
@@ -73,6 +77,8 @@ static void copy(struct http_request *r)
     char uuid[UUID_SIZE];
     if (pipeline_copy(api_of(r)->engine, api_scope(r), api_param(r, 0), uuid, &err))
         api_ok(r, json_pack("{s:s}", "uuid", uuid));
+    else if (err.tag && strcmp(err.tag, "workspace_quota_exceeded") == 0)
+        api_fail(r, 400, NULL, "%s", err.msg); /* a copy is refused otherwise than a new one (§9) */
     else
         api_error(r, &err);
 }
@@ -95,7 +101,7 @@ static void extensions_put(struct http_request *r)
 
 #define NAME(req) {.name = "name", .type = HTTP_STR, .required = (req), .min = (req), .max = 255}
 #define COMMON                                                                  \
-    {.name = "description", .type = HTTP_STR, .max = 255},                      \
+    {.name = "description", .type = HTTP_STR, .max = 4000},                     \
         {.name = "emoji", .type = HTTP_STR, .nullable = true, .max = 10},       \
         {.name = "extensions_preferences", .type = HTTP_OBJ, .nullable = true}
 static const struct http_field f_create[] = {NAME(true), COMMON, {.name = "is_default", .type = HTTP_ANY}, {.name = NULL}};

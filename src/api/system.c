@@ -39,7 +39,7 @@ static void info(struct http_request *r)
     struct api *a = api_of(r);
     const struct config *c = a->config;
     const char *provider = mail_provider(c);
-    json_t *out = json_pack("{s:s,s:b,s:s,s:b,s:s,s:b,s:b,s:b,s:o,s:o,s:{s:b,s:o}}", "version", PARLEY_VERSION, "debug", (int)a->debug, "edition",
+    json_t *out = json_pack("{s:s,s:b,s:s,s:b,s:s,s:b,s:b,s:b,s:o,s:o,s:{s:b,s:o}}", "version", "v" PARLEY_VERSION, "debug", (int)a->debug, "edition",
                             "community", "enable_marketplace", (int)config_bool(c, "plugin.enable_marketplace"), "cloud_service_url",
                             config_str(c, "space.url"), "allow_modify_login_info", (int)config_bool(c, "system.allow_modify_login_info"),
                             "disable_models_service", (int)config_bool(c, "space.disable_models_service"), "mcp_stdio_enabled",

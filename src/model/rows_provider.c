@@ -129,6 +129,14 @@ static json_t *patch_of(const json_t *body, const json_t *stored, struct error *
         else if (value)
             json_object_set(patch, texts[i], value);
     }
+    if (json_is_string(json_object_get(patch, "base_url"))) {
+        auto_json given = json_pack("{s:O}", "base_url", json_object_get(patch, "base_url"));
+        auto_json old = json_pack("{s:O?}", "base_url", json_object_get(stored, "base_url"));
+        auto_json restored = given && old ? redact_restore(given, old, err) : NULL;
+        if (!restored)
+            return NULL;
+        json_object_set(patch, "base_url", json_object_get(restored, "base_url"));
+    }
     const char *requester = json_z(patch, "requester");
     if (json_object_get(patch, "requester") && !requester_known(requester, err))
         return NULL;

@@ -60,6 +60,7 @@ struct http_request {
     size_t param_count;
     const struct http_route *route; /* NULL in the fallback handler */
     bool path_known; /* fallback: the path has a route, but not for this method (405) */
+    unsigned allowed; /* then: bits (1 << enum http_method) of those it has; the answer's Allow header is set */
     json_t *json; /* body of HTTP_BODY_JSON (never NULL in the handler) and _LENIENT (NULL: none or
                      invalid); borrowed */
     struct arena *arena;    /* lives until the answer is written */

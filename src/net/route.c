@@ -163,6 +163,8 @@ static bool take(struct match *m, const struct http_route *const *routes, bool a
         route = routes[HTTP_M_GET];
     if (!route) {
         m->r->path_known = m->r->path_known || any;
+        for (unsigned i = 0; i < METHODS; i++)
+            m->r->allowed |= routes[i] ? 1u << i : 0;
         return false;
     }
     m->r->route = route;

@@ -279,6 +279,19 @@ static void answer_preflight(struct http_request *r)
     http_answer(r, 200, NULL, STR_NONE);
 }
 
+/* RFC 9110 §15.5.6: a 405 says what the path can be asked. */
+static void tell_allowed(struct http_request *r)
+{
+    auto_buf b = BUF(128);
+    unsigned get = 1u << HTTP_M_GET, known = r->allowed | 1u << HTTP_M_OPTIONS;
+    if (known & get)
+        known |= 1u << HTTP_M_HEAD;
+    for (unsigned m = HTTP_M_GET; m < HTTP_M_OTHER; m++)
+        if (known & 1u << m)
+            buf_fmt(&b, "%s%s", b.n ? ", " : "", http_method_name((enum http_method)m));
+    http_answer_header(r, "Allow", buf_view(&b));
+}
+
 static void answer_plain(struct http_request *r, int status)
 {
     http_answer(r, status, "application/json",
@@ -329,6 +342,8 @@ static void run_handle(struct http_run *run)
         return;
     }
     if (!r->route) {
+        if (r->path_known)
+            tell_allowed(r);
         if (o->fallback)
             o->fallback(r, o->arg);
         else

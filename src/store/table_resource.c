@@ -37,7 +37,7 @@ static const struct column pipelines[] = {
     {"uuid", COL_STR, COL_PK | COL_UUID | COL_FIXED, 255, NULL},
     {"workspace_uuid", COL_STR, COL_SCOPE | COL_FIXED, 36, NULL},
     {"name", COL_STR, 0, 255, NULL},
-    {"description", COL_STR, 0, 255, NULL},
+    {"description", COL_TEXT, 0, 4000, NULL},
     {"emoji", COL_STR, COL_NULL, 10, "\"⚙️\""},
     {"for_version", COL_STR, 0, 255, NULL},
     {"is_default", COL_BOOL, 0, 0, "false"},
