@@ -154,7 +154,7 @@ static void refuse_error(struct http_bot *h, struct http_request *r, const struc
             answer_json(r, 429, json_pack("{s:s,s:s}", "code", err->tag, "msg", err->msg));
             return;
         }
-        /* fall through */
+        __attribute__((fallthrough));
     case ERR_UNAVAILABLE:
     case ERR_CANCELED:
         http_answer_header(r, "Retry-After", S("1"));

@@ -72,7 +72,6 @@ static void test_only_what_changed_is_written(void **state)
     assert_non_null(asset);
     config_free(conf_load(ENV("API__PORT=6000", "COMMAND__PREFIX=#", "NEW__DEEP__KEY=made")));
     /* The lines that differ from the template: port, prefix, secret, recovery key; and three new ones. */
-    auto_arena a = arena_new(1 << 22);
     struct str old = str_n((const char *)asset->data, asset->size), line, now, now_line;
     now = str_c(conf_text("config.yaml"));
     size_t different = 0, more = 0;

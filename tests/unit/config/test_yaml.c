@@ -258,7 +258,6 @@ static void test_texts_survive(void **state)
         "a,b",
     };
     for (size_t i = 0; i < array_len(texts); i++) {
-        auto_arena a = arena_new(1 << 24);
         auto_buf b = BUF(1 << 16);
         auto_json j =
             json_pack("{s:s, s:{s:[s, s]}}", "k", texts[i], texts[i], "l", texts[i], texts[i]);

@@ -302,6 +302,7 @@ LAB_TEST(fair_between_workspaces, "concurrency: {pipeline: 1}")
     auto_json row = json_pack("{s:s,s:s,s:s,s:O,s:[],s:s}", "uuid", "0b8a4c0e-5555-4555-8555-000000000005", "name", "P2", "description", "",
                               "config", config, "stages", "for_version", "1");
     auto_json made = store_do_insert(&l->store, &table_pipelines, &l->scope2, row, &err);
+    check(l, made != NULL);
     json_set(lab_bot(l, 2)->row, "use_pipeline_uuid", json_string("0b8a4c0e-5555-4555-8555-000000000005"));
     l->hold = true;
     for (int i = 0; i < 8; i++) {

@@ -318,8 +318,8 @@ static int monitoring(void *arg)
     auto_json pipelines = json_pack("[s]", "p");
     auto_json ids = json_pack("[s]", "person_1");
     int64_t from, to;
-    assert_true(time_parse(S("2026-01-01T00:00:00"), &from) &&
-                time_parse(S("2026-01-03T00:00:00"), &to));
+    assert_true(time_parse(S("2026-01-01T00:00:00"), &from));
+    assert_true(time_parse(S("2026-01-03T00:00:00"), &to));
     struct monitor_filter some = {.bots = bots,
                                   .pipelines = pipelines,
                                   .sessions = ids,
