@@ -75,7 +75,7 @@ bool db_peek(const char *path, struct db_peek *out, struct error *err)
                 db ? sqlite3_errmsg(db) : "no memory");
     else if (!number_of(db, "SELECT COALESCE(MAX(number), 0) FROM parley_migrations",
                         &out->state.stored))
-        out->foreign = tables > 0;
+        out->foreign = tables > 0 && !out->in_use && !out->unfinished;
     sqlite3_close(db);
     return ok;
 }

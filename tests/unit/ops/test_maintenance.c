@@ -231,7 +231,6 @@ FIBER_TEST(the_analysis_adds_up)
                                        "plugins",  "mcp",  "temp"};
     struct lab l;
     struct error err = {0};
-    auto_arena a = arena_new(64 << 10);
     char dir[96];
     lab_open(&l, NULL);
     add_error(&l, 1);

@@ -132,6 +132,7 @@ static int sizes(void *arg)
     assert_int_equal(z.binary_bytes, 0);
     assert_true(z.database_bytes > 4096);
     auto_json row = fixture_insert(&f, &table_binary_storages, &f.a, 1);
+    assert_non_null(row);
     run_sql(&f, &f.a,
             kind == DB_POSTGRES ? "UPDATE binary_storages SET \"value\" = '\\x00010203'::bytea"
                                 : "UPDATE binary_storages SET \"value\" = x'00010203'");
