@@ -33,7 +33,7 @@ const PERMISSIONS = [
 ];
 const workspace = { uuid: randomUUID(), instance_uuid: randomUUID(), name: 'Default Workspace', slug: 'default', type: 'team', status: 'active', source: 'local' };
 const state = {
-  account: null, token: 'mock-token', wizard: 'none', progress: null, bots: [], providers: [], pipelines: [], keys: [], invitations: [],
+  account: null, token: 'mock-token', wizard: 'none', progress: null, bots: [], providers: [], pipelines: [], keys: [], webhooks: [], invitations: [],
   models: { llm: [], embedding: [], rerank: [] }, admins: {}, logs: {}, chats: {}, messages: [], calls: [], errors: [], tools: [], feedback: [], deliveries: {},
 };
 
@@ -173,6 +173,20 @@ const routes = [
   }, true],
   ['DELETE', '/apikeys/:id', ({ params }) => {
     state.keys.find((k) => k.id === Number(params.id)).status = 'revoked';
+    return null;
+  }, true],
+  ['GET', '/webhooks', () => ({ webhooks: state.webhooks }), true],
+  ['POST', '/webhooks', ({ body }) => {
+    const webhook = { id: state.webhooks.length + 1, ...body, ...stamp() };
+    state.webhooks.push(webhook);
+    return { webhook };
+  }, true],
+  ['PUT', '/webhooks/:id', ({ params, body }) => {
+    Object.assign(state.webhooks.find((w) => w.id === Number(params.id)), body);
+    return null;
+  }, true],
+  ['DELETE', '/webhooks/:id', ({ params }) => {
+    state.webhooks = state.webhooks.filter((w) => w.id !== Number(params.id));
     return null;
   }, true],
   ['GET', '/platform/adapters', () => ({ adapters }), true],

@@ -313,6 +313,16 @@ async function walk() {
   await page.getByRole('dialog').getByText('walk', { exact: true }).waitFor();
   assert.equal(await page.getByRole('dialog').count(), 1, 'Escape closes the top layer only');
 
+  await page.getByRole('tab', { name: 'Webhooks' }).click();
+  await page.getByRole('button', { name: 'Add webhook' }).click();
+  await page.getByRole('dialog').last().getByLabel('Name', { exact: false }).fill('walk hook');
+  await page.getByRole('dialog').last().getByLabel('URL').fill(`${modelUrl}/hook`);
+  await page.getByRole('dialog').last().getByRole('button', { name: 'Create', exact: true }).click();
+  await page.getByRole('switch', { name: 'Enable walk hook' }).waitFor();
+  await page.getByRole('switch', { name: 'Enable walk hook' }).click();
+  await page.locator('[role="switch"][aria-label="Enable walk hook"][data-state="unchecked"]').waitFor();
+  await shoot('20-settings-webhooks');
+
   say('invitation');
   await page.goto(`${url}/home/monitoring?action=showWorkspaceSettings`);
   await page.getByRole('dialog').getByLabel('E-mail').fill('guest@example.org');

@@ -11,11 +11,27 @@ import { Button, IconButton } from '@/ui/button';
 import { Badge, CopyRow, EmptyState, ErrorState, Notice, Skeleton } from '@/ui/feedback';
 import { Field, Input, Select } from '@/ui/form';
 import { Confirm, Dialog } from '@/ui/overlay';
+import { Tab, TabList, TabPanel, Tabs } from '@/ui/tabs';
 import { Heading } from './parts';
+import { Webhooks } from './webhooks';
 
 const DAY_MS = 86_400_000;
 
 export function ApiSettings() {
+  const { t } = useTranslation();
+  return (
+    <Tabs defaultValue="keys">
+      <TabList className="mb-5">
+        <Tab value="keys">{t('apikeys.title')}</Tab>
+        <Tab value="webhooks">{t('webhooks.title')}</Tab>
+      </TabList>
+      <TabPanel value="keys"><ApiKeys /></TabPanel>
+      <TabPanel value="webhooks"><Webhooks /></TabPanel>
+    </Tabs>
+  );
+}
+
+function ApiKeys() {
   const { t, i18n } = useTranslation();
   const client = useQueryClient();
   const list = useQuery({ queryKey: ['apikeys'], queryFn: async () => (await api.get<{ keys: ApiKey[] }>('/apikeys')).keys });
