@@ -33,7 +33,7 @@ static bool by_prefix(struct run *r, const json_t *prefixes)
     json_array_foreach(prefixes, i, p)
     {
         struct str prefix = json_sv(p);
-        if (prefix.n == 0 || !str_starts(text, prefix))
+        if (!prefix.p || !str_starts(text, prefix))
             continue;
         json_array_foreach(r->query->chain, k, c)
         {

@@ -2,6 +2,8 @@
  * commit repeats the turn; a crash after it repeats only the delivery, with the same content. design.md §1.2, pipeline.md §7.10. */
 #include "pipeline/engine.h"
 
+enum { SAVE_EVERY_US = 60000000 };
+
 struct commit {
     struct scope scope;
     const json_t *ids;          /* of the messages that are answered; NULL: no ledger */
@@ -70,7 +72,6 @@ static json_t *turn_messages(const struct run *r)
 static void remember(struct run *r, json_t *turn, int64_t keep)
 {
     struct session *s = r->session;
-    s->fresh = false;
     if (s->conversation != r->conversation || json_array_append(s->turns, turn) != 0)
         return;
     session_trim(s->turns, keep, r->engine->max_messages);
@@ -111,7 +112,8 @@ static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
         if (c.keep_turns < 1)
             c.keep_turns = 1;
     }
-    if (s && (s->fresh || c.turn)) {
+    /* Once in a while the rows get a fresh time; what they hold changes with a new conversation only. */
+    if (s && (s->fresh || s->renew || (c.turn && time_mono_us() - s->saved_us > SAVE_EVERY_US))) {
         c.session = session = json_deep_copy(s->row);
         c.conversation = conversation = json_deep_copy(r->conversation);
         if (!session || (r->conversation && !conversation))
@@ -123,6 +125,10 @@ static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
     if ((c.ids || c.session || c.turn) && !db_write(r->engine->store->db, scope_db(&q->scope), do_commit, &c, err))
         return err_wrap(err, "the answer could not be stored");
     r->committed = true;
+    if (c.session) {
+        r->session->fresh = false;
+        r->session->saved_us = time_mono_us();
+    }
     if (c.turn)
         remember(r, turn, c.keep_turns);
     return true;

@@ -12,15 +12,14 @@ static const char *user_name(const struct chat_event *ev)
     return ev->sender_name ? ev->sender_name : "";
 }
 
-static json_t *message_row(const struct query *q, const char *id, const json_t *chain, const char *status, const char *level,
+static json_t *message_row(struct query *q, const char *id, const json_t *chain, const char *status, const char *level,
                            const char *role)
 {
     auto_buf text = BUF(32 << 20);
     auto_json bare = NULL;
     /* Pictures and files would fill the table: their payloads stay out. */
     if (chain && json_is_array(chain)) {
-        bare = json_deep_copy(chain);
-        chain_strip_base64(bare);
+        bare = chain_bare(chain);
         json_put(&text, bare);
     } else if (json_is_string(chain)) {
         buf_str(&text, json_sv(chain));
@@ -33,7 +32,7 @@ static json_t *message_row(const struct query *q, const char *id, const json_t *
                      conf_str(q->config, "ai.runner.runner", "local-agent"), "role", role);
 }
 
-static json_t *session_row(const struct query *q)
+static json_t *session_row(struct query *q)
 {
     return json_pack("{s:s,s:s,s:s,s:s,s:s,s:i,s:o,s:o,s:b,s:s,s:s,s:s}", "session_id", query_session_name(q), "bot_id",
                      *q->bot_uuid ? q->bot_uuid : "unknown", "bot_name", q->bot_name, "pipeline_id", q->pipeline_uuid,
@@ -84,7 +83,7 @@ void watch_success(struct run *r)
     record_put(r->engine, &q->scope, "message", message_row(q, id, chain, "success", "info", "assistant"));
 }
 
-static json_t *error_row(const struct query *q, const char *type, const char *text, const char *trace)
+static json_t *error_row(struct query *q, const char *type, const char *text, const char *trace)
 {
     char id[UUID_SIZE];
     uuid4(id);
@@ -178,5 +177,5 @@ void watch_feedback(struct engine *e, struct bot *b, const json_t *f)
                          "bot_name", bot_name(b), "pipeline_id", bot_default_pipeline(b), "pipeline_name",
                          json_z_or(bot_row(b), "use_pipeline_name", ""), "session_id", json_z(f, "session_id"), "message_id",
                          json_z(f, "message_id"), "stream_id", json_z(f, "stream_id"), "user_id", json_z(f, "user_id"), "platform",
-                         bot_adapter(b)->class_name));
+                         bot_adapter(b)->name));
 }

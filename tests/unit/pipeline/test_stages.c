@@ -54,11 +54,12 @@ LAB_TEST(group_at)
 
 LAB_TEST(group_prefix)
 {
-    const char *p = RULES("\"at\":false,\"prefix\":[\"\",\"ai\",\"机\"],\"regexp\":[]");
+    const char *p = RULES("\"at\":false,\"prefix\":[\"ai\",\"机\"],\"regexp\":[]");
     check_text(l, ask_chain(l, p, "g", "[" SAY("ai what") "]"), "echo: what");
     check_text(l, ask_chain(l, p, "g", "[" SAY("机器") "]"), "echo: 器");
     check_text(l, ask_chain(l, p, "g", "[" SAY("ai x") "," SAY("ai y") "]"), "echo: xai y"); /* only the first */
     check_text(l, ask_chain(l, p, "g", "[" SAY("the ai") "]"), "");
+    check_text(l, ask_chain(l, RULES("\"at\":false,\"prefix\":[\"\"]"), "g", "[" SAY("any") "]"), "echo: any"); /* nothing begins everything */
 }
 
 LAB_TEST(group_regexp_and_random)
