@@ -274,7 +274,7 @@ static void reset(struct http_request *r)
 static void feedback(struct http_request *r)
 {
     struct bot *b = bot_of(r);
-    if (!b)
+    if (!b || !allowed(r, b))
         return;
     const json_t *id = json_object_get(r->json, "message_id"), *type = json_object_get(r->json, "feedback_type");
     int64_t kind = json_is_integer(type) ? json_integer_value(type) : 0;

@@ -215,11 +215,20 @@ static const struct sheet {
      "stream_id,user_id,platform"},
 };
 
+/* "@Name …" with nothing in it that makes a spreadsheet call, link or refer. */
+static bool is_mention(struct str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (strchr("(|!=*+", s.p[i]))
+            return false;
+    return s.n > 0 && s.p[0] == '@';
+}
+
 static void put_field(struct buf *b, struct str s)
 {
     /* A leading = + - @ would be run as a formula by a spreadsheet: an apostrophe makes it text. Numbers stay numbers. */
     double number;
-    bool formula = s.n && strchr("=+-@\t\r", s.p[0]) && !str_to_f64(s, &number);
+    bool formula = s.n && strchr("=+-@\t\r", s.p[0]) && !str_to_f64(s, &number) && !is_mention(s);
     bool quote = str_chr(s, ',') >= 0 || str_chr(s, '"') >= 0 || str_chr(s, '\n') >= 0 || str_chr(s, '\r') >= 0;
     if (quote)
         buf_c(b, '"');
@@ -240,7 +249,7 @@ static struct str cell(struct http_request *r, const json_t *row, const char *co
         column = "duration";
     if (strcmp(column, "message_text") == 0) {
         struct error err = {0};
-        auto_json chain = json_parse(json_s(row, "message_content"), &err);
+        auto_json chain = json_parse_words(json_s(row, "message_content"), &err);
         return json_is_array(chain) ? str_dup(r->arena, chain_export_text(r->arena, chain)) : json_s(row, "message_content");
     }
     const json_t *v = json_object_get(row, column);
@@ -285,7 +294,7 @@ static void export(struct http_request *r)
     struct error err = {0};
     struct monitor_filter f;
     int64_t limit, offset;
-    struct str type = http_query(r, "type");
+    struct str asked = http_query(r, "type"), type = asked.n ? asked : S("messages");
     const struct sheet *s = NULL;
     for (size_t i = 0; i < array_len(sheets); i++)
         if (str_eqz(type, sheets[i].type))

@@ -94,7 +94,7 @@ static void member_delete(struct http_request *r)
         api_error(r, &err);
         return;
     }
-    webchat_close_account(platform_webchat(a->platform), account);
+    /* Open chats of the account end at their next message, which is judged anew. */
     api_ok(r, json_pack("{s:s}", "account_uuid", account));
 }
 

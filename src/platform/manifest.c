@@ -98,8 +98,9 @@ static json_t *converted(const json_t *field, const json_t *v, const char **want
     }
     if (strcmp(type, "select") == 0) {
         *wanted = "one of its options";
+        bool open = json_is_true(json_object_get(field, "open"));
         return json_is_string(v) &&
-                       is_option(json_object_get(field, "options"), json_string_value(v))
+                       (open || is_option(json_object_get(field, "options"), json_string_value(v)))
                    ? json_incref(same)
                    : NULL;
     }

@@ -96,7 +96,7 @@ static enum reply_result redeliver(void *instance, const json_t *row, struct err
     struct webchat *w = platform_webchat(bot_platform(b));
     struct webchat_room at;
     json_t *payload = json_object_get(row, "payload");
-    auto_json parsed = json_is_string(payload) ? json_parse(json_sv(payload), err) : json_incref(payload);
+    auto_json parsed = json_is_string(payload) ? json_parse_words(json_sv(payload), err) : json_incref(payload);
     const json_t *context = json_object_get(parsed, "context");
     if (!w || !room_of_context(bot_scope(b), context, &at)) {
         err_set(err, ERR_INVALID, "the message belongs to no web chat");

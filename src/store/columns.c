@@ -174,7 +174,7 @@ static json_t *read_json(struct arena *a, const struct store *st, const struct t
     if (v->type == DB_FLOAT) {
         return no_memory(json_real(v->f), err);
     }
-    auto_json j = json_parse(v->s, err);
+    auto_json j = json_parse_words(v->s, err);
     if (!j && err->code == ERR_INVALID) {
         err_set(err, ERR_INTERNAL, "%s.%s holds no JSON", t->name, c->name);
     }
