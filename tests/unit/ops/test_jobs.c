@@ -242,6 +242,36 @@ FIBER_TEST(the_end_of_the_service_cancels)
     lab_close(&l);
 }
 
+/* Whichever allocation fails: an error or NULL, and nothing is lost or left behind (in_fiber counts). */
+FIBER_TEST(want_of_memory)
+{
+    struct lab l;
+    lab_open(&l, NULL);
+    struct plan p = {.lines = 1, .line = "words"};
+    int64_t started = 0;
+    for (long n = 1; n < 60; n++) {
+        struct error err = {0};
+        mem_fail_after(n, false);
+        struct job *j = job_start(l.jobs, &l.scope, "a", "n", "l", work, &p, &err);
+        started += j != NULL;
+        settle();
+        json_t *list = jobs_list(l.jobs, &l.scope, NULL, NULL, false);
+        json_t *less = jobs_list(l.jobs, &l.scope, NULL, NULL, true);
+        json_t *one = jobs_get(l.jobs, &l.scope, 0, n % 2);
+        json_t *stats = jobs_stats(l.jobs);
+        mem_fail_after(0, false);
+        CHECK(j || err.code == ERR_NOMEM);
+        json_decref(list);
+        json_decref(less);
+        json_decref(one);
+        json_decref(stats);
+    }
+    CHECK(started > 10);
+    auto_json stats = jobs_stats(l.jobs);
+    CHECK(json_i_or(stats, "id_index", -1) == started && json_i_or(stats, "running", -1) == 0);
+    lab_close(&l);
+}
+
 int main(void)
 {
     base_init();
@@ -254,6 +284,7 @@ int main(void)
         cmocka_unit_test(finished_tasks_are_forgotten_oldest_first),
         cmocka_unit_test(an_overlong_log_loses_its_head),
         cmocka_unit_test(the_end_of_the_service_cancels),
+        cmocka_unit_test(want_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

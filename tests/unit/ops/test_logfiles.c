@@ -218,6 +218,28 @@ static void a_long_line_is_cut_in_the_cache(void **state)
     remove_dir(dir);
 }
 
+static void want_of_memory_costs_lines_only(void **state)
+{
+    char dir[64];
+    long before = mem_live();
+    make_dir(dir);
+    for (long n = 1; n < 12; n++) {
+        struct error err = {0};
+        mem_fail_after(n, false);
+        struct logfiles *l = logfiles_new(dir, &err);
+        if (!l)
+            assert_int_equal(err.code, ERR_NOMEM);
+        log_info("test", "with little memory");
+        log_info("test", "with little memory");
+        json_t *j = l ? logfiles_read(l, 0, 0) : NULL;
+        mem_fail_after(0, false);
+        json_decref(j);
+        logfiles_free(l);
+    }
+    remove_dir(dir);
+    assert_int_equal(mem_live(), before);
+}
+
 /* ---- retention ---- */
 
 static void only_old_log_files_are_removed(void **state)
@@ -262,6 +284,7 @@ int main(void)
         cmocka_unit_test(a_disk_that_fails_loses_lines_but_nobody_waits),
         cmocka_unit_test(the_cache_has_ten_pages_of_twenty_lines),
         cmocka_unit_test(a_long_line_is_cut_in_the_cache),
+        cmocka_unit_test(want_of_memory_costs_lines_only),
         cmocka_unit_test(only_old_log_files_are_removed),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
