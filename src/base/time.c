@@ -87,14 +87,35 @@ static struct civil civil_of(int64_t us)
     return c;
 }
 
+/* Decimal digits of a number >= 0, `width` of them, leading zeros. By hand: each message prints a dozen times. */
+static char *digits(char *out, int64_t v, int width)
+{
+    for (int i = width - 1; i >= 0; i--) {
+        out[i] = (char)('0' + v % 10);
+        v /= 10;
+    }
+    return out + width;
+}
+
 static const char *print(int64_t wall_us, char *out, char between, bool always_fraction)
 {
     struct civil c = civil_of(wall_us);
-    int n = snprintf(out, TIME_ISO_SIZE, "%04d-%02d-%02d%c%02d:%02d:%02d", (int)c.year, c.month,
-                     c.day, between, c.hour, c.minute, c.second);
+    char *p = digits(out, c.year, 4);
+    *p++ = '-';
+    p = digits(p, c.month, 2);
+    *p++ = '-';
+    p = digits(p, c.day, 2);
+    *p++ = between;
+    p = digits(p, c.hour, 2);
+    *p++ = ':';
+    p = digits(p, c.minute, 2);
+    *p++ = ':';
+    p = digits(p, c.second, 2);
     if (always_fraction || c.micro) {
-        snprintf(out + n, TIME_ISO_SIZE - (size_t)n, ".%06d", c.micro);
+        *p++ = '.';
+        p = digits(p, c.micro, 6);
     }
+    *p = '\0';
     return out;
 }
 

@@ -503,3 +503,23 @@ void chain_strip_base64(json_t *chain)
             chain_strip_base64(json_object_get(node, "message_chain"));
     }
 }
+
+static bool has_payload(const json_t *chain)
+{
+    size_t i;
+    json_t *c;
+    json_array_foreach (chain, i, c) {
+        if (json_s(c, "base64").n || has_payload(json_object_get(c, "origin")))
+            return true;
+    }
+    return false;
+}
+
+json_t *chain_bare(const json_t *chain)
+{
+    if (!has_payload(chain))
+        return json_incref((json_t *)(uintptr_t)chain);
+    json_t *out = json_deep_copy(chain);
+    chain_strip_base64(out);
+    return out;
+}

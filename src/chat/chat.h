@@ -29,6 +29,8 @@ bool data_uri_split(struct str uri, struct str *mime, struct str *base64);
 struct str chain_export_text(struct arena *a, const json_t *chain);
 /* Removes base64 payloads in place (history, ledgers). */
 void chain_strip_base64(json_t *chain);
+/* The chain without payloads: itself if it has none, else a copy. New reference. */
+json_t *chain_bare(const json_t *chain);
 
 /* ---- events ----------------------------------------------------------------------------------------------------------------------- */
 enum launcher { LAUNCHER_PERSON, LAUNCHER_GROUP };
@@ -61,6 +63,7 @@ struct query {
     const char *bot_uuid, *bot_name, *pipeline_uuid, *pipeline_name;
     const char *adapter_name; /* class name */
     struct chat_event event;
+    const char *session_name; /* made by query_session_name at its first use */
     const char *launcher_id;  /* may differ from event (threads) */
     json_t *chain;            /* the query's chain; first the event's */
     bool routed_by_rule;
@@ -84,6 +87,6 @@ struct query {
     bool has_error;
 };
 void query_var(struct query *q, const char *name, json_t *stolen);
-const char *query_session_name(const struct query *q); /* "person_<id>", arena */
+const char *query_session_name(struct query *q); /* "person_<id>", arena */
 
 #endif

@@ -139,7 +139,9 @@ void query_var(struct query *q, const char *name, json_t *stolen)
     json_set(q->variables, name, stolen);
 }
 
-const char *query_session_name(const struct query *q)
+const char *query_session_name(struct query *q)
 {
-    return z_fmt(q->arena, "%s_%s", launcher_name(q->event.launcher), q->launcher_id);
+    if (!q->session_name)
+        q->session_name = z_fmt(q->arena, "%s_%s", launcher_name(q->event.launcher), q->launcher_id);
+    return q->session_name;
 }

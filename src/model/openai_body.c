@@ -102,8 +102,27 @@ struct history {
     bool wanted; /* the level lets thoughts go back */
 };
 
+/* A message of the common kind already has the form of the wire: role and content alone, words only. */
+static bool is_plain(const json_t *message)
+{
+    const json_t *content = json_object_get(message, "content");
+    if (json_object_size(message) != 2 || !json_is_string(json_object_get(message, "role")))
+        return false;
+    if (json_is_string(content))
+        return true;
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        const json_t *part = json_array_get(content, i);
+        if (json_object_size(part) != 2 || !str_eqz(json_s(part, "type"), "text") ||
+            !json_is_string(json_object_get(part, "text")))
+            return false;
+    }
+    return json_array_size(content) > 0;
+}
+
 static json_t *message_to_wire(const json_t *message, const struct history *h)
 {
+    if (is_plain(message))
+        return json_incref((json_t *)(uintptr_t)message);
     static const char *const fields[] = {"role",
                                          "name",
                                          "tool_calls",
