@@ -336,7 +336,8 @@ static bool on_event(void *arg, struct str event, struct str data)
     const json_t *choice = json_array_get(json_object_get(chunk, "choices"), 0);
     if (json_is_object(choice))
         on_delta(s, choice);
-    return !s->failed && s->out.n == 0 && !s->fragments && !s->finish_now;
+    /* What has come is handed on together: a reader that keeps up sees each read, a busy one no needless steps. */
+    return !s->failed && !s->fragments && !s->finish_now;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

@@ -58,6 +58,7 @@ struct session {
     json_t *row;                /* session row */
     json_t *conversation;       /* conversation row or NULL */
     json_t *turns;              /* array of arrays of messages, oldest first */
+    unsigned appended;          /* turns written since it was loaded */
     int64_t saved_us;           /* time_mono_us() of the last write of row and conversation */
     bool fresh;                 /* row or conversation not in the database yet, or changed */
     bool renew;                 /* bot or pipeline was edited: the next turn begins a conversation of its own */

@@ -2,7 +2,7 @@
  * commit repeats the turn; a crash after it repeats only the delivery, with the same content. design.md §1.2, pipeline.md §7.10. */
 #include "pipeline/engine.h"
 
-enum { SAVE_EVERY_US = 60000000 };
+enum { SAVE_EVERY_US = 60000000, CUT_EVERY = 16 };
 
 struct commit {
     struct scope scope;
@@ -15,6 +15,7 @@ struct commit {
     int64_t keep_conversations; /* 0: no new one was made */
     const json_t *turn;         /* messages or NULL */
     int64_t keep_turns;
+    bool cut;                   /* this time older turns go: not at each, deleting costs more than keeping a few */
 };
 
 static bool do_commit(struct db_tx *tx, void *arg, struct error *err)
@@ -28,7 +29,7 @@ static bool do_commit(struct db_tx *tx, void *arg, struct error *err)
         return false;
     if (c->keep_conversations && !session_prune(tx, &c->scope, c->session, c->keep_conversations, err))
         return false;
-    return !c->turn || session_append_turn(tx, &c->scope, c->conversation_id, c->turn, c->keep_turns, err);
+    return !c->turn || session_append_turn(tx, &c->scope, c->conversation_id, c->turn, c->cut ? c->keep_turns : 0, err);
 }
 
 /* What stays of a turn: the user's message and what answered it; no payloads, no empty assistant messages, no call without its
@@ -111,6 +112,7 @@ static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
         c.keep_turns = conf_int(r->pipe->config, "ai.local-agent.max-round", 10);
         if (c.keep_turns < 1)
             c.keep_turns = 1;
+        c.cut = ++r->session->appended % CUT_EVERY == 0;
     }
     /* Once in a while the rows get a fresh time; what they hold changes with a new conversation only. */
     if (s && (s->fresh || s->renew || (c.turn && time_mono_us() - s->saved_us > SAVE_EVERY_US))) {

@@ -77,7 +77,7 @@ bool session_append_turn(struct db_tx *tx, const struct scope *scope, const char
     struct db_val ws = DB_V_Z(scope->workspace), id = DB_V_Z(conversation_id);
     struct db_val v[] = {ws, id, json_text_of(tx, messages), DB_V_Z(time_sql(time_wall_us(), now))};
     struct db_val t[] = {ws, id, ws, id, DB_V_I(keep)};
-    return db_exec(tx, &insert, v, array_len(v), NULL, err) && db_exec(tx, &trim, t, array_len(t), NULL, err);
+    return db_exec(tx, &insert, v, array_len(v), NULL, err) && (keep <= 0 || db_exec(tx, &trim, t, array_len(t), NULL, err));
 }
 
 /* ---- loading -------------------------------------------------------------------------------------------------------------- */
