@@ -124,6 +124,7 @@ struct job {
 static int open_folder(const char *root, struct str key, bool make, struct str *name)
 {
     struct str rest = key, part;
+    *name = STR_NONE;
     int dir = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (dir >= 0 && str_chr(rest, '/') >= 0 && str_split(&rest, '/', &part)) {
         char z[128];
