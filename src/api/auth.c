@@ -1,7 +1,7 @@
 /* Who asks: user tokens, API keys, the global key. http-api.md §1.4–1.7, tenancy.md §4. */
 #include "api/api_private.h"
 
-enum { CACHE_MAX = 4096 };
+enum { CACHE_MAX = 4096, KEY_STAMP_US = 1000000 };
 
 /* A resolved credential: good while the identity tables have not changed (db_cacheable) and until it expires. */
 struct cached {
@@ -122,6 +122,9 @@ static bool claims_fit(const struct api *a, struct arena *arena, const json_t *c
 bool auth_account(struct api *a, struct arena *arena, struct str token, struct principal *out, struct error *err)
 {
     const char *typ = NULL;
+    /* Whoever signs with nothing must not be believed, should the secret ever be missing. */
+    if (secret_of(a).n == 0)
+        return bad(err, "there is no signing secret");
     auto_json claims = jwt_verify(arena, token, secret_of(a), &typ, err);
     if (!claims)
         return bad(err, "the token is invalid or has expired");
@@ -157,7 +160,7 @@ bool auth_user(struct api *a, struct arena *arena, struct str token, struct str 
 {
     struct str key = cache_key(arena, token, selector);
     if (cache_get(a, arena, key, out))
-        return true;
+        return fence_check(a->fence, &out->scope, err) || bad(err, "the workspace is not active");
     uint64_t version = db_version_of(a->store->db, GROUP_IDENTITY);
     if (!auth_account(a, arena, token, out, err))
         return false;
@@ -181,7 +184,7 @@ bool auth_user(struct api *a, struct arena *arena, struct str token, struct str 
 
 /* ---- API keys ----------------------------------------------------------------------------------------------------------------- */
 
-static bool auth_key(struct api *a, struct str key, struct principal *out, struct error *err)
+static bool auth_key(struct api *a, struct arena *arena, struct str key, struct principal *out, struct error *err)
 {
     *out = (struct principal){.kind = PRINCIPAL_API_KEY};
     const char *global = config_str(a->config, "api.global_api_key");
@@ -194,8 +197,16 @@ static bool auth_key(struct api *a, struct str key, struct principal *out, struc
         return bad(err, "not an API key");
     char hash[65];
     sha256_hex(key, hash);
-    if (!identity_api_key(a->store, hash, out, err))
-        return false;
+    /* For a second a key is good without a look at the database, unless it or anything else of the identities changes; so its use is
+     * stamped at most once a second. */
+    struct str name = cache_key(arena, S("key"), str_c(hash));
+    if (!cache_get(a, arena, name, out)) {
+        uint64_t version = db_version_of(a->store->db, GROUP_IDENTITY);
+        if (!identity_api_key(a->store, hash, out, err))
+            return false;
+        int64_t until = time_wall_us() + KEY_STAMP_US;
+        cache_put(a, name, out, version, out->expires_us && out->expires_us < until ? out->expires_us : until);
+    }
     return fence_check(a->fence, &out->scope, err) || bad(err, "the workspace is not active");
 }
 
@@ -215,7 +226,7 @@ static bool none_given(struct error *err, const char *text)
 static bool either(struct api *a, struct http_request *r, struct str given, struct str key, struct principal *p, struct error *err)
 {
     if (key.n)
-        return auth_key(a, key, p, err);
+        return auth_key(a, r->arena, key, p, err);
     struct str raw = str_trim(given), token = bearer(given);
     if (!token.p)
         token = raw;
@@ -227,7 +238,7 @@ static bool either(struct api *a, struct http_request *r, struct str given, stru
     if (err->code != ERR_UNAUTHORIZED)
         return false;
     struct error second = {0};
-    if (auth_key(a, token, p, &second))
+    if (auth_key(a, r->arena, token, p, &second))
         return true;
     if (second.code != ERR_UNAUTHORIZED)
         *err = second;
@@ -256,7 +267,7 @@ bool auth_request(struct api *a, struct http_request *r, enum auth_kind kind, st
             key = token;
         if (key.n == 0)
             return none_given(err, "No valid API key provided");
-        return auth_key(a, key, p, err);
+        return auth_key(a, r->arena, key, p, err);
     case AUTH_EITHER: return either(a, r, given, key, p, err);
     }
     return bad(err, "unknown kind of authentication");

@@ -203,7 +203,7 @@ static void reset_password(struct http_request *r)
         return;
     }
     struct str key = json_s(body, "recovery_key");
-    if (!key.p || !const_time_eq(key, str_c(config_str(a->config, "system.recovery_key")))) {
+    if (key.n == 0 || !const_time_eq(key, str_c(config_str(a->config, "system.recovery_key")))) {
         api_fail(r, 403, NULL, "Invalid recovery key");
         return;
     }

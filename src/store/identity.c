@@ -384,7 +384,7 @@ static bool do_key_use(struct db_tx *tx, void *arg, struct error *err)
 {
     static struct db_sql use = {
         .text = "UPDATE api_keys SET last_used_at = ? WHERE workspace_uuid = ? AND key_hash = ? AND status = 'active' AND (expires_at IS NULL OR "
-                "expires_at > ?) RETURNING uuid, scopes"};
+                "expires_at > ?) RETURNING uuid, scopes, expires_at"};
     static struct db_sql binding = {.text = "SELECT w.status, e.active_generation, e.state, e.write_fenced FROM workspaces w JOIN "
                                             "workspace_execution_states e ON e.workspace_uuid = w.uuid WHERE w.uuid = ?"};
     struct api_key *k = arg;
@@ -400,6 +400,9 @@ static bool do_key_use(struct db_tx *tx, void *arg, struct error *err)
     p->kind = PRINCIPAL_API_KEY;
     p->scope = scope_of(k->st, k->workspace, db_at(&b, 0, 1)->i);
     snprintf(p->api_key, sizeof p->api_key, STR_FMT, STR_ARG(db_at(&r, 0, 0)->s));
+    const struct db_val *until = db_at(&r, 0, 2);
+    if (until->type == DB_TEXT && !time_parse(until->s, &p->expires_us))
+        return bad_key(err);
     auto_json scopes = json_parse(db_at(&r, 0, 1)->s, err);
     if (!scopes)
         return bad_key(err);

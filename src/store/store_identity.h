@@ -22,8 +22,8 @@ bool identity_resolve(const struct store *st, const char *account_uuid, const ch
 json_t *identity_bootstrap(const struct store *st, const char *account_uuid, struct error *err);
 /* {workspace, membership, permissions, placement_generation, plan_name} of the principal. */
 json_t *identity_current(const struct store *st, const struct principal *p, struct error *err);
-/* API key by hash (http-api.md §1.7 check order 3–5): active, not expired, touches last_used_at (at most once a second per key, but the
- * revocation check is always made). ERR_UNAUTHORIZED. */
+/* API key by hash (http-api.md §1.7 check order 3–5): active, not expired; stamps last_used_at. expires_us of `out` is the key's.
+ * ERR_UNAUTHORIZED. */
 bool identity_api_key(const struct store *st, const char *key_hash, struct principal *out, struct error *err) warn_unused;
 /* All active bindings of the instance into the fence (start-up). */
 bool identity_load_fence(const struct store *st, struct fence *f, struct error *err) warn_unused;
