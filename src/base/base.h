@@ -231,6 +231,9 @@ json_t *json_parse_words(struct str text, struct error *err);
 /* Compact text into `b`, non-ASCII kept, reals in their shortest form. False when b is full or j is
  * NULL. */
 bool json_put(struct buf *b, const json_t *j);
+/* As json_dumps of jansson (flags: JSON_INDENT …), in memory that mem_free takes. Never free a text of json_dumps itself with mem_free:
+ * jansson's blocks are pooled. NULL when memory ends. */
+char *json_dump_z(const json_t *j, size_t flags);
 struct str json_text(struct arena *a, const json_t *j); /* compact; STR_NONE when full */
 const char *json_z(const json_t *obj, const char *key); /* string member or NULL (borrowed) */
 const char *json_z_or(const json_t *obj, const char *key, const char *fallback);

@@ -252,6 +252,21 @@ bool json_put(struct buf *b, const json_t *j)
     return true;
 }
 
+static int put_run(const char *p, size_t n, void *arg)
+{
+    return buf_add(arg, p, n) ? 0 : -1;
+}
+
+char *json_dump_z(const json_t *j, size_t flags)
+{
+    struct buf b = BUF(SIZE_MAX);
+    if (json_dump_callback(j, put_run, &b, flags) != 0 || !buf_add(&b, "", 1)) {
+        buf_free(&b);
+        return NULL;
+    }
+    return b.p; /* a buf's memory is mem_*'s */
+}
+
 struct str json_text(struct arena *a, const json_t *j)
 {
     auto_buf b = BUF(SIZE_MAX);

@@ -212,7 +212,7 @@ static json_t *decode_one(const json_t *c, size_t index, int depth, struct error
 {
     const char *type = json_z(c, "type");
     if (!json_is_object(c) || !type) {
-        char *repr = json_dumps(c, JSON_ENCODE_ANY | JSON_COMPACT);
+        char *repr = json_dump_z(c, JSON_ENCODE_ANY | JSON_COMPACT);
         json_t *u = unknown_of("Invalid component data: %.500s", repr ? repr : "?");
         mem_free(repr);
         return u;

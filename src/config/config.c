@@ -148,7 +148,7 @@ static bool check_types(struct config *c, const json_t *defaults, const json_t *
                 return false;
             }
         } else if (json_is_string(wanted) && json_is_number(have)) {
-            auto_mem char *text = json_dumps(have, JSON_ENCODE_ANY);
+            auto_mem char *text = json_dump_z(have, JSON_ENCODE_ANY);
             if (!text || !json_set(c->texts, buf_cstr(path), json_string(text))) {
                 return no_memory(err);
             }
@@ -537,7 +537,7 @@ json_t *config_list(const struct config *c, const char *path)
         }
     }
     json_array_foreach (j, i, item) {
-        auto_mem char *number = json_is_number(item) ? json_dumps(item, JSON_ENCODE_ANY) : NULL;
+        auto_mem char *number = json_is_number(item) ? json_dump_z(item, JSON_ENCODE_ANY) : NULL;
         if (!list_add(list, number ? str_c(number) : json_sv(item))) {
             return NULL;
         }

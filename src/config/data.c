@@ -75,7 +75,7 @@ bool data_directories(struct config *c, const char *data_dir, struct error *err)
 static bool write_json(struct writes *w, const char *path, const json_t *j, bool durable,
                        struct error *err)
 {
-    auto_mem char *text = json_dumps(j, JSON_INDENT(4));
+    auto_mem char *text = json_dump_z(j, JSON_INDENT(4));
     return text ? writes_add(w, path, str_c(text), 0644, durable, err) : no_memory(err);
 }
 

@@ -335,7 +335,7 @@ static json_t *calls_of(const json_t *message)
         if (!json_is_string(arguments)) { /* some servers send the object itself */
             json_t *copy = json_copy((json_t *)(uintptr_t)function);
             char *text = arguments && !json_is_null(arguments)
-                             ? json_dumps(arguments, JSON_COMPACT | JSON_ENCODE_ANY)
+                             ? json_dump_z(arguments, JSON_COMPACT | JSON_ENCODE_ANY)
                              : NULL;
             json_set(copy, "arguments", json_string(text ? text : ""));
             mem_free(text);

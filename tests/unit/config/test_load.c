@@ -24,7 +24,7 @@ static void is(const json_t *j, const char *path, const char *wanted_json)
     assert_non_null(wanted);
     const json_t *have = path ? json_at(j, path) : j;
     if (!have || !json_equal(have, wanted) || json_typeof(have) != json_typeof(wanted)) {
-        char *text = have ? json_dumps(have, JSON_ENCODE_ANY) : NULL;
+        char *text = have ? json_dump_z(have, JSON_ENCODE_ANY) : NULL;
         fail_msg("%s is %s, not %s", path ? path : "it", text ? text : "absent", wanted_json);
     }
 }

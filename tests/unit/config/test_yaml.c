@@ -104,7 +104,7 @@ static void test_scalars(void **state)
         auto_json have = yaml(cases[i].yaml);
         auto_json wanted = json(cases[i].json);
         if (!json_equal(have, wanted)) {
-            char *text = json_dumps(have, JSON_ENCODE_ANY);
+            char *text = json_dump_z(have, JSON_ENCODE_ANY);
             fail_msg("%s gives %s", cases[i].yaml, text);
         }
     }

@@ -54,7 +54,7 @@ static void coercion(void **state)
         auto_json want = parse(coercions[i].out);
         pipe_coerce(in);
         if (!json_equal(in, want)) {
-            char *got = json_dumps(in, JSON_COMPACT);
+            char *got = json_dump_z(in, JSON_COMPACT);
             print_error("%s became %s\n", coercions[i].in, got);
             mem_free(got);
             fail();

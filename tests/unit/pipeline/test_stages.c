@@ -199,7 +199,7 @@ LAB_TEST(user_message)
     check_text(l, json_z_or(l->user, "role", ""), "user");
     /* payloads don't stay in the history */
     ask_chain(l, local, NULL, "[" SAY("again") "]");
-    char *text = json_dumps(l->messages, 0);
+    char *text = json_dump_z(l->messages, 0);
     check(l, strstr(text, "AA==") == NULL && strstr(text, "VV") == NULL);
     mem_free(text);
     char stored[4000];

@@ -27,7 +27,7 @@ static void same(const json_t *have, const char *wanted)
 {
     auto_json j = json(wanted);
     if (!have || !json_equal(have, j)) {
-        fail_msg("%s\nis not\n%s", have ? json_dumps(have, JSON_ENCODE_ANY) : "nothing", wanted);
+        fail_msg("%s\nis not\n%s", have ? json_dump_z(have, JSON_ENCODE_ANY) : "nothing", wanted);
     }
 }
 
