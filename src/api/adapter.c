@@ -38,8 +38,8 @@ static void icon(struct http_request *r)
     const struct adapter *a = adapter_find(api_param(r, 0));
     const char *file = a ? json_z(adapter_manifest(a->name), "icon") : NULL;
     const struct base_asset *f = file ? base_asset_find(z_fmt(r->arena, "metadata/adapters/icons/%s", file)) : NULL;
-    if (!f) {
-        api_fail(r, 404, NULL, "icon not found");
+    if (!f || !offered(r, a)) {
+        api_fail(r, 404, NULL, "adapter not found");
         return;
     }
     http_answer_header(r, "Cache-Control", S("public, max-age=86400"));

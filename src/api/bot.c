@@ -156,7 +156,7 @@ static void get(struct http_request *r)
     const char *uuid = json_z_or(row, "uuid", ""), *adapter = json_z_or(row, "adapter", "");
     const struct bot *b = platform_bot(a->platform, api_scope(r), uuid);
     json_t *v = json_pack("{s:n,s:n,s:n}", "webhook_url", "webhook_full_url", "extra_webhook_full_url");
-    if (b && bot_enabled(b))
+    if (b)
         json_set(v, "bot_account_id", json_string(bot_account_id(b)));
     for (size_t i = 0; i < array_len(webhook_adapters); i++) {
         if (strcmp(webhook_adapters[i], adapter) != 0)
@@ -300,10 +300,19 @@ static void admins(struct http_request *r)
     api_ok(r, json_pack("{s:o}", "admins", out));
 }
 
+/* A text without blanks at its ends; a number is taken as its digits. "" for anything else. */
+static const char *word_of(struct http_request *r, const char *key)
+{
+    const json_t *v = json_object_get(api_body(r), key);
+    if (json_is_integer(v))
+        return z_fmt(r->arena, "%lld", (long long)json_integer_value(v));
+    return str_z(r->arena, str_trim(json_sv(v)));
+}
+
 static void admin_add(struct http_request *r)
 {
     struct error err = {0};
-    const char *uuid = api_param(r, 0), *type = json_z_or(api_body(r), "launcher_type", ""), *id = json_z_or(api_body(r), "launcher_id", "");
+    const char *uuid = api_param(r, 0), *type = word_of(r, "launcher_type"), *id = word_of(r, "launcher_id");
     if (!*type || !*id) {
         api_fail(r, 400, NULL, "launcher_type and launcher_id are required");
         return;
@@ -327,7 +336,7 @@ static void admin_delete(struct http_request *r)
     const char *uuid = api_param(r, 0);
     if (!known(r, uuid))
         return;
-    if (!str_to_i64(http_param(r, 1), &id)) {
+    if (!str_to_i64(http_param(r, 1), &id) || id < 0) {
         api_fail(r, 404, "resource_not_found", "Resource not found");
         return;
     }
@@ -348,7 +357,7 @@ static void admin_delete(struct http_request *r)
 static const struct http_field f_create[] = {FIELDS(true), {.name = NULL}};
 static const struct http_field f_update[] = {FIELDS(false), {.name = NULL}};
 static const struct http_field f_logs[] = {{.name = "from_index", .type = HTTP_INT}, {.name = "max_count", .type = HTTP_INT, .min = 0, .max = 1000}, {.name = NULL}};
-static const struct http_field f_admin[] = {{.name = "launcher_type", .type = HTTP_STR, .max = 64}, {.name = "launcher_id", .type = HTTP_STR, .max = 255}, {.name = NULL}};
+static const struct http_field f_admin[] = {{.name = "launcher_type", .type = HTTP_STR, .max = 64}, {.name = "launcher_id", .type = HTTP_ANY, .help = "a text or a number"}, {.name = NULL}};
 
 #define P "/api/v1/platform/bots"
 #define VIEW .auth = AUTH_EITHER, .permission = PERM_RESOURCE_VIEW

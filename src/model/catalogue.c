@@ -115,11 +115,29 @@ json_t *requester_list(const char *type)
     return out;
 }
 
+/* Its entry in models.yaml; NULL: built or unknown. */
+static const json_t *unbuilt_entry(const char *name)
+{
+    const json_t *all = json_object_get(catalogue_models(), "unbuilt");
+    for (size_t i = 0; name && i < json_array_size(all); i++) {
+        const json_t *entry = json_array_get(all, i);
+        if (str_eqz(json_s(entry, "requester"), name))
+            return entry;
+    }
+    return NULL;
+}
+
+bool requester_known(const char *name)
+{
+    return requester_manifest(name) || unbuilt_entry(name);
+}
+
 bool requester_supports(const char *name, enum model_kind kind)
 {
     static const char *const types[] = {"llm", "text-embedding", "rerank"};
     const json_t *m = requester_manifest(name);
-    const json_t *listed = m ? json_at(m, "spec.support_type") : NULL;
+    const json_t *listed =
+        m ? json_at(m, "spec.support_type") : json_object_get(unbuilt_entry(name), "support_type");
     return !listed || lists(listed, types[kind]);
 }
 

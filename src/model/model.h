@@ -44,6 +44,9 @@ const char *model_requester(const struct model *m);
 /* ---- requester catalogue (metadata/requesters) ----------------------------------------------- */
 const json_t *requester_manifest(const char *name); /* borrowed; NULL if unknown */
 json_t *requester_list(const char *type);           /* new array of manifests; NULL type: all */
+/* Providers may name it: it has a manifest, or it is one that this version cannot use (unbuilt in
+ * models.yaml), which is kept but not offered. */
+bool requester_known(const char *name);
 bool requester_supports(const char *name, enum model_kind kind);
 /* Level/ability knowledge (§8): {supported, levels, source[, legacy_levels]}; new reference. */
 json_t *reasoning_capabilities(const char *requester, const char *model_name,

@@ -159,5 +159,6 @@ bool openai_rerank(struct model *m, struct str query, const json_t *documents,
                    const json_t *extra_args, json_t **scores, struct error *err) warn_unused;
 json_t *openai_scan(struct provider *p, const char *type, struct error *err);
 extern const struct requester requester_openai;
+extern const struct requester requester_unbuilt; /* of providers that this version cannot use */
 
 #endif

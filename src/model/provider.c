@@ -27,7 +27,7 @@ struct provider *provider_of_row(const json_t *row, struct error *err)
 {
     const char *requester = json_z_or(row, "requester", "");
     const json_t *manifest = requester_manifest(requester);
-    if (!manifest) {
+    if (!manifest && !requester_known(requester)) {
         err_set(err, ERR_NOT_FOUND, "Requester %s not found", requester);
         return NULL;
     }
@@ -46,7 +46,8 @@ struct provider *provider_of_row(const json_t *row, struct error *err)
     p->requester = str_z(p->arena, str_c(requester));
     p->base_url = str_z(p->arena, base);
     p->family = family ? str_z(p->arena, str_c(family)) : NULL;
-    p->wire = requesters[0]; /* so far every family of the catalogue speaks this protocol */
+    /* So far every family of the catalogue speaks this protocol. */
+    p->wire = manifest ? requesters[0] : &requester_unbuilt;
     if (keys_of(p, json_object_get(row, "api_keys")) && !arena_failed(p->arena))
         return p;
     provider_unref(p);

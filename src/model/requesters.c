@@ -6,6 +6,9 @@ const struct requester *const requesters[] = {
     NULL,
 };
 
+/* A list of models is asked for in the same way everywhere. */
+const struct requester requester_unbuilt = {.family = "unbuilt", .scan = openai_scan};
+
 void llm_answer_free(struct llm_answer *a)
 {
     json_decref(a->message);
@@ -15,6 +18,9 @@ void llm_answer_free(struct llm_answer *a)
 
 static bool lacks(const struct model *m, const char *what, struct error *err)
 {
+    if (m->provider->wire == &requester_unbuilt)
+        return err_set(err, ERR_INVALID, "The requester %s is not available in this version",
+                       m->provider->requester);
     return err_set(err, ERR_INVALID, "%s does not support %s", m->provider->requester, what);
 }
 

@@ -159,7 +159,7 @@ static json_t *find_or_create(struct db_tx *tx, const struct change *c, const js
 {
     const char *requester = json_z_or(given, "requester", "");
     const char *base = json_z_or(given, "base_url", "");
-    if (!requester_manifest(requester)) {
+    if (!requester_known(requester)) {
         err_set(err, ERR_INVALID, "Requester %s not found", requester);
         return NULL;
     }
@@ -405,7 +405,7 @@ static struct model *temporary(struct models *m, const struct scope *s, enum mod
     if (!provider)
         return NULL;
     const char *requester = json_z_or(provider, "requester", "");
-    if (!requester_manifest(requester)) {
+    if (!requester_known(requester)) {
         err_set(err, ERR_INVALID, "Requester %s not found", requester);
         return NULL;
     }

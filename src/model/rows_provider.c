@@ -46,9 +46,9 @@ json_t *provider_keys(const json_t *given, const json_t *stored, struct error *e
     return out;
 }
 
-static bool requester_known(const char *name, struct error *err)
+static bool check_requester(const char *name, struct error *err)
 {
-    return requester_manifest(name) ||
+    return requester_known(name) ||
            err_set(err, ERR_INVALID, "Requester %s not found", name ? name : "");
 }
 
@@ -138,7 +138,7 @@ static json_t *patch_of(const json_t *body, const json_t *stored, struct error *
         json_object_set(patch, "base_url", json_object_get(restored, "base_url"));
     }
     const char *requester = json_z(patch, "requester");
-    if (json_object_get(patch, "requester") && !requester_known(requester, err))
+    if (json_object_get(patch, "requester") && !check_requester(requester, err))
         return NULL;
     const json_t *keys = json_object_get(body, "api_keys");
     if (keys || !stored) {

@@ -86,6 +86,26 @@ static struct str clean_path(struct http_run *run, struct str raw)
     return path;
 }
 
+/* An escaped U+0000 becomes an escaped U+FFFD: no C string is cut at it, so nothing is found by what stands before it. */
+static struct str without_nul(struct arena *a, struct str raw)
+{
+    static const char shown[] = "%EF%BF%BD";
+    size_t n = 0, at = 0;
+    if (str_chr(raw, '%') < 0 || str_find(raw, S("%00")) < 0)
+        return raw;
+    char *out = arena_alloc(a, raw.n * 3);
+    while (out && at < raw.n) {
+        if (str_starts(str_sub(raw, at, raw.n), S("%00"))) {
+            memcpy(out + n, shown, sizeof(shown) - 1);
+            n += sizeof(shown) - 1;
+            at += 3;
+        } else {
+            out[n++] = raw.p[at++];
+        }
+    }
+    return out ? str_n(out, n) : STR_NONE;
+}
+
 /* Fills method, path and route; leaves r.path empty when the target is bad. */
 static void run_target(struct http_run *run)
 {
@@ -93,6 +113,7 @@ static void run_target(struct http_run *run)
     struct http_server *s = run->server;
     if (!head_target(r->target, &r->raw_path, &r->query))
         return;
+    r->raw_path = without_nul(r->arena, r->raw_path);
     struct str path = clean_path(run, r->raw_path);
     if (!path.p || !router_match(s->router, r))
         return;
@@ -264,7 +285,8 @@ static bool check_body(struct http_request *r, struct error *err)
             err_set(err, ERR_NOMEM, "out of memory");
         return lenient && err->code == ERR_INVALID;
     }
-    return !route->fields || route->fields_late || http_fields_check(route->fields, r->json, false, err);
+    return !route->fields || route->fields_late ||
+           http_fields_check(route->fields, r->json, false, err);
 }
 
 static void answer_preflight(struct http_request *r)

@@ -67,7 +67,7 @@ struct adapter {
     json_t *(*delivery_payload)(void *instance, const struct reply *r);
 };
 extern const struct adapter *const adapters[];         /* adapters.c; NULL-terminated */
-const struct adapter *adapter_find(const char *name);
+const struct adapter *adapter_find(const char *name); /* of this build; NULL: none of it */
 /* Manifest as served ({name,label,description,icon,spec}); borrowed, made once from metadata/adapters/. NULL if unknown. */
 const json_t *adapter_manifest(const char *name);
 

@@ -99,4 +99,7 @@ void bot_leave(struct bot_box *box);
 void bot_state(struct bot *b, const char *state);
 void box_free(struct bot_box *box);
 
+/* unbuilt.c: an adapter of the contract that this version cannot run; NULL if the name is none. */
+const struct adapter *adapter_unbuilt(const char *name);
+
 #endif

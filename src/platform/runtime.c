@@ -29,6 +29,8 @@ static const struct adapter *adapter_of_row(const struct platform *p, const json
 {
     const char *name = json_z_or(row, "adapter", "");
     const struct adapter *a = adapter_find(name);
+    if (!a)
+        a = adapter_unbuilt(name);
     if (!a || (a->hidden && !proxy) || is_disabled(p, name)) {
         err_set(err, ERR_INVALID, "adapter: \"%.100s\" is not available", name);
         return NULL;

@@ -180,6 +180,30 @@ static void test_keys(void **state)
     assert_string_equal(err.msg, "Requester nobody not found");
 }
 
+/* A provider of a protocol that is not built is kept, but nothing can be asked of its models. */
+static void test_unbuilt(void **state)
+{
+    struct error err = {0};
+    assert_true(requester_known("ollama-chat") && requester_known("openai-chat-completions"));
+    assert_false(requester_known("nobody") || requester_known(NULL));
+    assert_null(requester_manifest("ollama-chat"));
+    assert_true(requester_supports("ollama-chat", MODEL_EMBEDDING));
+    assert_false(requester_supports("ollama-chat", MODEL_RERANK));
+    auto_json row = json_pack("{s:s, s:s}", "requester", "ollama-chat", "base_url", "http://h");
+    struct provider *p = provider_of_row(row, &err);
+    assert_non_null(p);
+    auto_json named = json_pack("{s:s, s:s}", "uuid", "u", "name", "m");
+    struct model *m = model_of_row(MODEL_LLM, named, p, &err);
+    assert_non_null(m);
+    struct llm_request req = {0};
+    struct llm_answer answer = {0};
+    assert_false(llm_invoke(m, &req, &answer, &err));
+    assert_string_equal(err.msg, "The requester ollama-chat is not available in this version");
+    assert_null(llm_open(m, &req, &err));
+    model_unref(m);
+    provider_unref(p);
+}
+
 int main(void)
 {
     base_init();
@@ -187,6 +211,7 @@ int main(void)
         cmocka_unit_test(test_known),     cmocka_unit_test(test_declared),
         cmocka_unit_test(test_check),     cmocka_unit_test(test_wire),
         cmocka_unit_test(test_catalogue), cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_unbuilt),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     catalogue_free();

@@ -45,7 +45,9 @@ static void refused(void)
         {"GET /hello HTTP/1.1\r\n" H "A : b\r\n\r\n", 400},      /* space before colon */
         {"GET /hello HTTP/1.1\r\n" H "A B: c\r\n\r\n", 400},
         {"GET /hello HTTP/1.1\r\n" H "A\x01: b\r\n\r\n", 400},
-        {"GET /a%00b HTTP/1.1\r\n" H "\r\n", 400},
+        {"GET /a%00b HTTP/1.1\r\n" H "\r\n", 404}, /* a name like any other, but nobody's */
+        {"GET /hello%00 HTTP/1.1\r\n" H "\r\n", 404},
+        {"GET /a%01b HTTP/1.1\r\n" H "\r\n", 400},
         {"GET /a%0ab HTTP/1.1\r\n" H "\r\n", 400},
         {"GET /a%ffb HTTP/1.1\r\n" H "\r\n", 400}, /* not UTF-8 */
         {"GET hello HTTP/1.1\r\n" H "\r\n", 400},

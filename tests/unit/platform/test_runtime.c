@@ -170,6 +170,29 @@ static void lookups(struct lab *l)
                  strcmp(bot_name(b), "N") == 0);
 }
 
+/* A bot of a platform that is not built is kept and says why it does not run. */
+static void unbuilt(struct lab *l)
+{
+    static const char uuid[] = "0b8a4c0e-1111-4111-8111-000000000008";
+    struct error err = {0};
+    auto_json row = row_of(uuid, "discord", true);
+    json_set(row, "adapter_config", json_pack("{s:s}", "client_id", "77"));
+    check(l, !adapter_find("discord") && !adapter_manifest("discord"));
+    check(l, !platform_adapter_enabled(l->platform, "discord"));
+    check(l, platform_check(l->platform, &l->scope, row, &err));
+    check(l, platform_load(l->platform, &l->scope, row, &err));
+    struct bot *b = platform_bot(l->platform, &l->scope, uuid);
+    check(l, b && strcmp(bot_account_id(b), "77") == 0);
+    check(l, task_sleep_ms(20, &err));
+    auto_json health = bot_health(b);
+    check(l, str_eqz(json_s(health, "state"), "failed") &&
+                 str_find(json_s(health, "last_error"), S("cannot connect")) >= 0);
+    auto_json chain = chain_of_text(S("x"));
+    check(l, !bot_send(b, "person", "s", chain, &err) && err.code == ERR_INVALID);
+    check(l, lab_raw(l, "POST", "/bots/0b8a4c0e-1111-4111-8111-000000000008", NULL, 0, S("{}"), NULL) == 501);
+    platform_unload(l->platform, &l->scope, uuid);
+}
+
 static void generations(struct lab *l)
 {
     struct error err = {0};
@@ -270,6 +293,7 @@ CASE(long_texts)
 CASE(pictures)
 CASE(manifests)
 CASE(lookups)
+CASE(unbuilt)
 CASE(generations)
 CASE(proxy)
 CASE(start)
@@ -283,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_pictures),
         cmocka_unit_test(test_manifests),
         cmocka_unit_test(test_lookups),
+        cmocka_unit_test(test_unbuilt),
         cmocka_unit_test(test_generations),
         cmocka_unit_test(test_proxy),
         cmocka_unit_test(test_start),
