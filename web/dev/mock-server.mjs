@@ -348,6 +348,15 @@ const server = createServer(async (request, response) => {
   }
   const chunks = [];
   for await (const chunk of request) chunks.push(chunk);
+  if (path.startsWith('/files/') && request.method === 'POST') return json(200, { code: 0, msg: 'ok', data: { file_key: 'v1/dot.png', file_id: 'v1/file' } });
+  if (path.startsWith('/files/image/')) {
+    response.writeHead(200, { 'Content-Type': 'image/png' });
+    return response.end(Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==', 'base64'));
+  }
+  if (path === '/monitoring/export') {
+    response.writeHead(200, { 'Content-Type': 'text/csv', 'Content-Disposition': `attachment; filename="monitoring-${url.searchParams.get('type')}-1.csv"` });
+    return response.end('id\n');
+  }
   const found = match(request.method, path);
   if (!found) return json(404, { code: 404, msg: 'Not found' });
   if (found.guarded && request.headers.authorization !== `Bearer ${state.token}`) return json(401, { code: 'invalid_authentication', msg: 'Invalid authentication credentials' });

@@ -18,7 +18,7 @@ if (shots) mkdirSync(shots, { recursive: true });
 const browser = await launch();
 const context = await browser.newContext({ viewport: SIZES.wide, locale: 'en-US' });
 const page = await context.newPage();
-page.setDefaultTimeout(15_000);
+page.setDefaultTimeout(30_000);
 const problems = [];
 
 page.on('pageerror', (error) => problems.push(`page error: ${error.message}`));
@@ -208,6 +208,42 @@ async function walk() {
   await page.locator('[data-role="assistant"]').first().waitFor();
   assert.equal(await page.locator('[data-role="assistant"]').count(), 1, 'history survives a reload, without doubles');
 
+  say('chat: an image, a quote, a group with a mention, a fresh start');
+  const user = page.locator('[data-role="user"]');
+  const done = page.locator('[data-role="assistant"][data-final="true"]');
+  await page.locator('input[type="file"]').setInputFiles({
+    name: 'dot.png',
+    mimeType: 'image/png',
+    buffer: Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==', 'base64'),
+  });
+  await page.getByRole('button', { name: 'Remove dot.png' }).waitFor();
+  await page.getByRole('textbox', { name: 'Message' }).fill('What is this?');
+  await page.keyboard.press('Shift+Enter');
+  await page.keyboard.type('A second line.');
+  await page.keyboard.press('Enter');
+  await user.nth(1).getByText('A second line.').waitFor();
+  await user.nth(1).locator('img').waitFor();
+  await done.nth(1).waitFor({ timeout: 60_000 });
+  await done.nth(1).hover();
+  await done.nth(1).getByRole('button', { name: 'Quote' }).click();
+  await page.getByRole('textbox', { name: 'Message' }).fill('Why?');
+  await page.keyboard.press('Enter');
+  await user.nth(2).locator('blockquote').waitFor();
+  await done.nth(2).waitFor({ timeout: 60_000 });
+  await shoot('11-chat-parts');
+  await page.getByRole('radio', { name: 'Group' }).click();
+  await page.getByRole('status').filter({ hasText: 'Connected' }).waitFor();
+  await page.getByRole('textbox', { name: 'Message' }).pressSequentially('@');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Remove mention' }).waitFor();
+  await page.keyboard.type('are you in this group?');
+  await page.keyboard.press('Enter');
+  await done.first().waitFor({ timeout: 60_000 });
+  await shoot('11-chat-group');
+  await page.getByRole('button', { name: 'Start over' }).click();
+  await page.getByRole('alertdialog').getByRole('button', { name: 'Start over' }).click();
+  await page.getByText('Try the pipeline').waitFor();
+
   say('pipeline: an edit survives a change of tab');
   await page.getByRole('tab', { name: 'Configuration' }).click();
   await page.getByRole('navigation', { name: 'Sections' }).getByRole('button', { name: 'Trigger' }).click();
@@ -293,6 +329,11 @@ async function walk() {
     await shoot(`19-dashboard-${tab.toLowerCase().replace(' ', '-')}`);
   }
 
+  const downloaded = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Export' }).click();
+  await page.getByRole('menuitem', { name: 'Messages (CSV)' }).click();
+  assert.match((await downloaded).suggestedFilename(), /^monitoring-messages.*\.csv$/);
+
   say('settings');
   for (const [action, heading] of [
     ['showWorkspaceSettings', 'Members'], ['showAccountSettings', 'Change password'], ['showModelSettings', 'Models'],
@@ -338,6 +379,39 @@ async function walk() {
   assert.equal(new URL(guestPage.url()).hash, '', 'the token has left the address bar');
   if (shots) await guestPage.screenshot({ path: join(shots, '21-invitation-wide-light.png') });
   await guest.close();
+
+  say('password, copy, delete');
+  await page.goto(`${url}/home/monitoring?action=showAccountSettings`);
+  await page.getByLabel('Current password').fill('wrong');
+  await page.getByLabel('New password').fill(`${PASSWORD}!`);
+  await page.getByLabel('Repeat password').fill(`${PASSWORD}!`);
+  await button('Save').click();
+  await page.getByText('The current password is not right.').waitFor();
+  await page.getByLabel('Current password').fill(PASSWORD);
+  await button('Save').click();
+  await page.getByText('Password changed').waitFor();
+  await page.goto(`${url}/home/pipelines`);
+  await page.getByRole('main').getByRole('button').filter({ hasText: `${name} Pipeline` }).click();
+  await page.getByRole('navigation', { name: 'Sections' }).getByRole('button', { name: 'Basics' }).click();
+  await button('Copy').click();
+  await page.getByRole('alertdialog').getByRole('button', { name: 'Copy' }).click();
+  await page.getByRole('heading', { level: 1, name: /\(Copy\)/ }).waitFor();
+  await page.getByRole('navigation', { name: 'Sections' }).getByRole('button', { name: 'Basics' }).click();
+  await button('Delete pipeline').click();
+  await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click();
+  await page.waitForURL(`${url}/home/pipelines`);
+  await page.goto(`${url}/home/bots?id=${bot}`);
+  await button('Delete bot').click();
+  await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click();
+  await page.waitForURL(`${url}/home/bots`);
+  await page.getByText('No bots yet').waitFor();
+  await shoot('21-no-bots');
+  await page.goto(`${url}/home/monitoring?action=showModelSettings`);
+  await page.getByRole('button', { name: /^Edit provider/ }).click();
+  await page.getByRole('dialog').last().getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('No providers yet').waitFor();
+  await shoot('21-no-providers');
 
   say('Chinese');
   await page.goto(`${url}/home/monitoring`);

@@ -10,7 +10,7 @@ function source(item: ChainItem): string | null {
   const data = text(item.base64);
   if (data) return data.startsWith('data:') ? data : `data:image/png;base64,${data}`;
   const url = text(item.url);
-  return /^https?:\/\//.test(url) ? url : null;
+  return /^(https?:\/\/|blob:)/.test(url) ? url : null;
 }
 
 /** One message as its parts. Source parts carry no content. */

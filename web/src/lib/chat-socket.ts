@@ -25,6 +25,7 @@ export class ChatSocket {
   private ended = false;
   private everOpen = false;
   private fatal = false;
+  connectionId: string | null = null;
 
   constructor(
     private readonly pipeline: string,
@@ -52,7 +53,7 @@ export class ChatSocket {
   }
 
   private receive(text: string) {
-    let frame: { type?: string; session_type?: string; data?: ChatMessage; message?: string };
+    let frame: { type?: string; connection_id?: string; session_type?: string; data?: ChatMessage; message?: string };
     try {
       frame = JSON.parse(text);
     } catch {
@@ -61,6 +62,7 @@ export class ChatSocket {
     switch (frame.type) {
       case 'connected':
         this.attempt = 0;
+        this.connectionId = frame.connection_id ?? null;
         this.handlers.onState('open', 0);
         if (this.everOpen) this.handlers.onReconnected();
         this.everOpen = true;
@@ -120,6 +122,19 @@ export class ChatSocket {
     this.socket?.close();
     this.socket = null;
   }
+}
+
+/** The server keeps no pictures of a debug chat; the ones that were just sent are still at hand here. */
+export function withPictures(message: ChatMessage, pictures: string[]): ChatMessage {
+  const left = pictures.slice();
+  return {
+    ...message,
+    message_chain: (message.message_chain ?? []).map((item) => {
+      if (item.type !== 'Image' || item.base64 || item.url) return item;
+      const url = left.shift();
+      return url ? { ...item, url } : item;
+    }),
+  };
 }
 
 /** A repeated id is the same message, grown: it takes the place of the older state. */

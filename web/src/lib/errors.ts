@@ -1,10 +1,11 @@
 import i18n from './i18n';
-import { ApiError, CODE_NETWORK } from './api';
+import { ApiError } from './api';
 
 /** One sentence for the user: what went wrong, in the panel's language where the code is known. */
 export function errorText(error: unknown): string {
   if (!(error instanceof ApiError)) return String((error as Error)?.message ?? error);
-  if (error.code === CODE_NETWORK) {
+  // The server uses the code -1 as well, for plain refusals: only the missing status tells that nobody answered.
+  if (error.status === 0) {
     return i18n.t(error.message === 'timeout' ? 'error.timeout' : 'error.network');
   }
   if (typeof error.code === 'string') {

@@ -4,7 +4,7 @@ import { AtSign, Code, FileText, MessagesSquare, Paperclip, Reply, RotateCcw, Se
 import { toast } from 'sonner';
 import { ChainView } from '@/components/chain-view';
 import { api } from '@/lib/api';
-import { ChatSocket, mergeMessage, type SocketState } from '@/lib/chat-socket';
+import { ChatSocket, mergeMessage, withPictures, type SocketState } from '@/lib/chat-socket';
 import { errorText } from '@/lib/errors';
 import type { ChainItem, ChatMessage } from '@/lib/types';
 import { cn, formatTime } from '@/lib/utils';
@@ -71,6 +71,10 @@ function Conversation({ pipeline, kind, onState, children }: {
   const socket = useRef<ChatSocket | null>(null);
   const list = useRef<HTMLDivElement>(null);
   const stick = useRef(true);
+  // Pictures of messages that were sent and not echoed yet, and all that have to be freed at the end.
+  const sent = useRef<string[][]>([]);
+  const blobs = useRef<string[]>([]);
+  useEffect(() => () => blobs.current.forEach((blob) => URL.revokeObjectURL(blob)), []);
   const report = useRef(onState);
   report.current = onState;
 
@@ -95,7 +99,9 @@ function Conversation({ pipeline, kind, onState, children }: {
         else setWaiting(false);
       },
       onMessage: (message) => {
-        setMessages((old) => mergeMessage(old ?? [], message));
+        const mine = message.role === 'user' && message.connection_id === connection.connectionId;
+        const pictures = mine ? (sent.current.shift() ?? []) : [];
+        setMessages((old) => mergeMessage(old ?? [], withPictures(message, pictures)));
         setWaiting(message.role === 'user' || !message.is_final);
         if (message.role === 'user') setProblem(null);
       },
@@ -116,12 +122,14 @@ function Conversation({ pipeline, kind, onState, children }: {
     if (el && stick.current) el.scrollTop = el.scrollHeight;
   }, [messages, waiting]);
 
-  const send = (chain: ChainItem[]): boolean => {
+  const send = (chain: ChainItem[], pictures: string[]): boolean => {
     stick.current = true;
     if (!socket.current?.send(chain, stream)) {
       toast.error(t('chat.notConnected'));
       return false;
     }
+    sent.current.push(pictures);
+    blobs.current.push(...pictures);
     setWaiting(true);
     setQuote(null);
     return true;
@@ -251,7 +259,7 @@ function Composer({ kind, ready, quote, onUnquote, onSend }: {
   ready: boolean;
   quote: ChatMessage | null;
   onUnquote: () => void;
-  onSend: (chain: ChainItem[]) => boolean;
+  onSend: (chain: ChainItem[], pictures: string[]) => boolean;
 }) {
   const { t } = useTranslation();
   const [text, setText] = useState('');
@@ -315,8 +323,7 @@ function Composer({ kind, ready, quote, onUnquote, onSend }: {
     for (const file of files) {
       chain.push(file.type === 'File' ? { type: 'File', path: file.path, name: file.name } : { type: file.type, path: file.path });
     }
-    if (!onSend(chain)) return;
-    files.forEach((file) => file.preview && URL.revokeObjectURL(file.preview));
+    if (!onSend(chain, files.flatMap((file) => file.preview ?? []))) return;
     setText('');
     setAt(false);
     setFiles([]);
