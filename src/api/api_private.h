@@ -50,6 +50,7 @@ bool api_body_str(const struct http_request *r, const char *key, struct str *out
 /* include_secret: absent or true shows what the caller may see, false hides it; it never grants. False: 400 answered. */
 bool api_secrets(struct http_request *r, bool *shown);
 /* chat.c, shared with the widget: an error frame; "person" or "group"; the first frame within 10 s if it is `authenticate` (new reference). */
+struct ws *chat_accept(struct http_request *r);
 void chat_refuse(struct ws *ws, const char *text);
 bool chat_type(struct str name, enum launcher *out);
 json_t *chat_first_frame(struct ws *ws);

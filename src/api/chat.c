@@ -67,47 +67,65 @@ static bool pipeline_exists(struct api *a, const struct scope *s, const char *uu
     return row != NULL;
 }
 
-static void run(struct http_request *r, struct ws *ws)
+/* What an open chat keeps. On the heap, and everything else of its start in a frame of its own that is gone while it waits: an idle
+ * chat costs a page of stack. */
+struct held {
+    struct debug_chat chat;
+    struct webchat_conn_opts opts;
+};
+
+/* The way in, up to the bot; false: refused, the socket was told why. */
+static bool __attribute__((noinline)) enter(struct http_request *r, struct ws *ws, struct held *h)
 {
-    struct debug_chat d = {.api = api_of(r)};
+    struct debug_chat *d = &h->chat;
+    struct webchat_conn_opts *o = &h->opts;
     struct error err = {0};
     auto_json first = chat_first_frame(ws);
     struct str workspace = json_s(first, "workspace_uuid"), kind = http_query(r, "session_type");
-    d.token = str_dup(r->arena, json_s(first, "token"));
-    snprintf(d.workspace, sizeof d.workspace, STR_FMT, STR_ARG(str_sub(workspace, 0, UUID_SIZE - 1)));
-    if (!first || d.token.n == 0 || workspace.n == 0 || !let_in(&d, r->arena, &d.who, &err)) {
+    d->api = api_of(r);
+    d->token = str_dup(r->arena, json_s(first, "token"));
+    snprintf(d->workspace, sizeof d->workspace, STR_FMT, STR_ARG(str_sub(workspace, 0, UUID_SIZE - 1)));
+    if (!first || d->token.n == 0 || workspace.n == 0 || !let_in(d, r->arena, &d->who, &err)) {
         chat_refuse(ws, "Unauthorized");
-        return;
+        return false;
     }
-    struct webchat_conn_opts o = {.room = {.scope = d.who.scope, .pipeline = api_param(r, 0)}, .account = d.who.account,
-                                  .revalidate = revalidate, .arg = &d};
-    if (!chat_type(kind.p ? kind : S("person"), &o.room.type)) {
+    *o = (struct webchat_conn_opts){.room = {.scope = d->who.scope, .pipeline = api_param(r, 0)}, .account = d->who.account,
+                                    .revalidate = revalidate, .arg = d};
+    if (!chat_type(kind.p ? kind : S("person"), &o->room.type)) {
         chat_refuse(ws, "session_type must be person or group");
-        return;
+        return false;
     }
-    if (!pipeline_exists(d.api, &d.who.scope, o.room.pipeline)) {
+    if (!pipeline_exists(d->api, &d->who.scope, o->room.pipeline)) {
         chat_refuse(ws, "Pipeline not found");
-        return;
+        return false;
     }
-    o.bot = platform_proxy_bot(d.api->platform, &d.who.scope, &err);
-    if (!o.bot) {
-        log_error("chat", "the debug chat has no bot: %s", err.msg);
-        chat_refuse(ws, "Internal server error");
-        return;
-    }
-    webchat_run(platform_webchat(d.api->platform), ws, &o);
+    o->bot = platform_proxy_bot(d->api->platform, &d->who.scope, &err);
+    if (o->bot)
+        return true;
+    log_error("chat", "the debug chat has no bot: %s", err.msg);
+    chat_refuse(ws, "Internal server error");
+    return false;
+}
+
+/* Takes over the socket; NULL: answered. */
+struct ws *__attribute__((noinline)) chat_accept(struct http_request *r)
+{
+    struct error err = {0};
+    struct ws *ws = ws_accept(r, &(struct ws_opts){0}, &err);
+    if (!ws)
+        api_fail(r, 400, NULL, "%s", err.msg);
+    return ws;
 }
 
 static void connect_chat(struct http_request *r)
 {
-    struct error err = {0};
-    struct ws *ws = ws_accept(r, &(struct ws_opts){0}, &err);
-    if (!ws) {
-        api_fail(r, 400, NULL, "%s", err.msg);
-        return;
-    }
-    run(r, ws);
-    ws_close(ws);
+    struct ws *ws = chat_accept(r);
+    struct held *h = ws ? new (struct held) : NULL;
+    if (h && enter(r, ws, h))
+        webchat_run(platform_webchat(h->chat.api->platform), ws, &h->opts);
+    mem_free(h);
+    if (ws)
+        ws_close(ws);
 }
 
 /* ---- REST ---------------------------------------------------------------------------------------------------------------------------------- */

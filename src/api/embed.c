@@ -318,54 +318,55 @@ static bool revalidate(void *arg, struct webchat_conn_opts *self, struct error *
     return same || err_set(err, ERR_UNAVAILABLE, "Bot is unavailable");
 }
 
-static void run(struct http_request *r, struct ws *ws)
+/* What an open chat keeps; see chat.c. */
+struct held {
+    struct visitor visitor;
+    struct webchat_conn_opts opts;
+};
+
+static bool refuse(struct ws *ws, const char *text)
 {
-    struct visitor v = {.api = api_of(r)};
+    chat_refuse(ws, text);
+    return false;
+}
+
+static bool __attribute__((noinline)) enter(struct http_request *r, struct ws *ws, struct held *h)
+{
+    struct visitor *v = &h->visitor;
+    struct webchat_conn_opts *o = &h->opts;
     struct str kind = http_query(r, "session_type"), session = http_query(r, "session_id");
-    struct webchat_conn_opts o = {.revalidate = revalidate, .arg = &v};
-    if (!uuid_is_canonical(http_param(r, 0))) {
-        chat_refuse(ws, "Invalid bot_uuid format");
-        return;
-    }
-    snprintf(v.bot, sizeof v.bot, "%s", api_param(r, 0));
-    struct bot *b = page_bot(v.api, v.bot);
-    if (!b) {
-        chat_refuse(ws, "Bot not found or not available");
-        return;
-    }
-    if (!chat_type(kind.p ? kind : S("person"), &o.room.type)) {
-        chat_refuse(ws, "session_type must be person or group");
-        return;
-    }
-    if (!uuid_is_v4(session)) {
-        chat_refuse(ws, "Valid session_id is required");
-        return;
-    }
-    snprintf(v.pipeline, sizeof v.pipeline, "%s", bot_default_pipeline(b));
+    *o = (struct webchat_conn_opts){.revalidate = revalidate, .arg = v};
+    v->api = api_of(r);
+    if (!uuid_is_canonical(http_param(r, 0)))
+        return refuse(ws, "Invalid bot_uuid format");
+    snprintf(v->bot, sizeof v->bot, "%s", api_param(r, 0));
+    struct bot *b = page_bot(v->api, v->bot);
+    if (!b)
+        return refuse(ws, "Bot not found or not available");
+    if (!chat_type(kind.p ? kind : S("person"), &o->room.type))
+        return refuse(ws, "session_type must be person or group");
+    if (!uuid_is_v4(session))
+        return refuse(ws, "Valid session_id is required");
+    snprintf(v->pipeline, sizeof v->pipeline, "%s", bot_default_pipeline(b));
     auto_json first = chat_first_frame(ws);
-    b = page_bot(v.api, v.bot);
-    if (!first || !b || !token_good(secret_of(b), json_s(first, "token"))) {
-        chat_refuse(ws, "Unauthorized");
-        return;
-    }
-    o.bot = b;
-    o.bot_uuid = v.bot;
-    o.room.scope = *bot_scope(b);
-    o.room.pipeline = v.pipeline;
-    o.room.session_id = str_z(r->arena, session);
-    webchat_run(platform_webchat(v.api->platform), ws, &o);
+    b = page_bot(v->api, v->bot);
+    if (!first || !b || !token_good(secret_of(b), json_s(first, "token")))
+        return refuse(ws, "Unauthorized");
+    o->bot = b;
+    o->bot_uuid = v->bot;
+    o->room = (struct webchat_room){.scope = *bot_scope(b), .pipeline = v->pipeline, .session_id = str_z(r->arena, session), .type = o->room.type};
+    return true;
 }
 
 static void connect_chat(struct http_request *r)
 {
-    struct error err = {0};
-    struct ws *ws = ws_accept(r, &(struct ws_opts){0}, &err);
-    if (!ws) {
-        api_fail(r, 400, NULL, "%s", err.msg);
-        return;
-    }
-    run(r, ws);
-    ws_close(ws);
+    struct ws *ws = chat_accept(r);
+    struct held *h = ws ? new (struct held) : NULL;
+    if (h && enter(r, ws, h))
+        webchat_run(platform_webchat(h->visitor.api->platform), ws, &h->opts);
+    mem_free(h);
+    if (ws)
+        ws_close(ws);
 }
 
 static const struct http_field f_verify[] = {{.name = "token", .type = HTTP_ANY}, {.name = NULL}};

@@ -245,28 +245,48 @@ static void greet(const struct webchat_conn_opts *o, const struct conn *c)
                                now_json()));
 }
 
-void webchat_run(struct webchat *w, struct ws *ws, struct webchat_conn_opts *o)
+/* Into the room, greeted; NULL: the socket was told. */
+static struct conn *__attribute__((noinline)) conn_enter(struct webchat *w, struct ws *ws, struct webchat_conn_opts *o)
 {
     struct error err = {0};
+    struct conn *c = new (struct conn);
+    if (c)
+        c->room = room_take(w, &o->room, &err);
+    if (!c || !c->room) {
+        mem_free(c);
+        send_error(ws, "Internal server error");
+        return NULL;
+    }
+    c->ws = ws;
+    c->created_us = c->active_us = time_wall_us();
+    uuid4(c->id);
+    snprintf(c->account, sizeof c->account, "%s", o->account ? o->account : "");
+    list_push(&c->room->conns, &c->node);
+    greet(o, c);
+    return c;
+}
+
+static bool __attribute__((noinline)) next_frame(struct webchat *w, struct webchat_conn_opts *o, struct conn *c)
+{
+    struct error err;
+    struct ws_msg msg;
+    return ws_recv(c->ws, &msg, &err) && take_frame(w, o, c, &msg);
+}
+
+void webchat_run(struct webchat *w, struct ws *ws, struct webchat_conn_opts *o)
+{
     if (!count_in(w, &o->room.scope)) {
         send_error(ws, "Internal server error");
         return;
     }
-    struct conn c = {.ws = ws, .created_us = time_wall_us(), .active_us = time_wall_us()};
-    uuid4(c.id);
-    snprintf(c.account, sizeof c.account, "%s", o->account ? o->account : "");
-    c.room = room_take(w, &o->room, &err);
-    if (c.room) {
-        list_push(&c.room->conns, &c.node);
-        greet(o, &c);
-        struct ws_msg msg;
-        while (ws_recv(ws, &msg, &err) && take_frame(w, o, &c, &msg))
+    struct conn *c = conn_enter(w, ws, o);
+    if (c) {
+        while (next_frame(w, o, c))
             ;
         ws_on_drain(ws, NULL, NULL);
-        list_del(&c.node);
-        room_release(w, c.room);
-    } else {
-        send_error(ws, "Internal server error");
+        list_del(&c->node);
+        room_release(w, c->room);
+        mem_free(c);
     }
     count_out(w, &o->room.scope);
 }
