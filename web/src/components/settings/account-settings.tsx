@@ -4,6 +4,7 @@ import { toast } from 'sonner';
 import { api } from '@/lib/api';
 import { errorText } from '@/lib/errors';
 import { useSession } from '@/lib/session';
+import { storeSession } from '@/lib/storage';
 import { Button } from '@/ui/button';
 import { Notice } from '@/ui/feedback';
 import { Field, PasswordInput } from '@/ui/form';
@@ -35,6 +36,8 @@ export function AccountSettings() {
     try {
       if (hasPassword) await api.post('/user/change-password', { current_password: current, new_password: next });
       else await api.post('/user/set-password', { new_password: next });
+      // A new password ends every session, this one too; whoever has just typed it need not do so again.
+      if (user) storeSession((await api.post<{ token: string }>('/user/auth', { user: user.user, password: next })).token);
       setHasPassword(true);
       setCurrent('');
       setNext('');
