@@ -11,10 +11,10 @@
 
 enum {
     ALIGN = 16,
-    BLOCK_MIN = 4096,
+    BLOCK_MIN = 2048, /* an idle WebSocket keeps its request's arena */
     BLOCK_MAX = 65536,
-    CACHE_CLASSES = 2,
-    CACHE_BLOCKS = 32, /* per class: at most 384 KiB a thread */
+    CACHE_CLASSES = 3,
+    CACHE_BLOCKS = 32, /* per class: at most 448 KiB a thread */
 };
 
 struct block {
@@ -73,7 +73,7 @@ static void cache_make_key(void)
 
 static int cache_class(size_t size)
 {
-    return size == BLOCK_MIN ? 0 : size == 2 * (size_t)BLOCK_MIN ? 1 : -1;
+    return size == BLOCK_MIN ? 0 : size == 2 * (size_t)BLOCK_MIN ? 1 : size == 4 * (size_t)BLOCK_MIN ? 2 : -1;
 }
 
 static struct block *block_get(size_t size)

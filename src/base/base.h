@@ -106,7 +106,7 @@ void base_auto_fd(int *fd);
  * thread-safe; one owner. */
 struct arena;
 /* `max`: most bytes the arena may hand out (>= 1024). NULL when memory ends. Initial footprint:
- * about 200 bytes; the first block (4 KiB) is taken at the first allocation. */
+ * about 200 bytes; the first block (2 KiB) is taken at the first allocation. */
 struct arena *arena_new(size_t max);
 /* Runs deferred calls in reverse order, then releases all. NULL is fine. */
 void arena_free(struct arena *a);

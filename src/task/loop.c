@@ -12,7 +12,7 @@ enum {
     PHASE_FIBERS = 256,
     PHASE_US = 2000,
     CLOCK_EVERY = 16, /* fibers between two looks at the clock */
-    SWEEP_MS = 1000,
+    SWEEP_MS = 250,
     LONG_PARK = 2, /* sweeps after which a parked fiber gives back unused pages */
     DEFAULT_LIMIT = 20000,
 };
