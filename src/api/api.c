@@ -31,6 +31,11 @@ const char *api_param(const struct http_request *r, size_t i)
     return str_z(r->arena, http_param(r, i));
 }
 
+bool api_param_id(const struct http_request *r, size_t i, int64_t *out)
+{
+    return str_to_i64(http_param(r, i), out) && *out >= 0 && *out <= INT32_MAX;
+}
+
 /* ---- answers ------------------------------------------------------------------------------------------------------------ */
 
 static void answer(struct http_request *r, int status, json_t *stolen)

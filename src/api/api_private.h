@@ -41,6 +41,8 @@ void api_tried(struct api *a, struct str key, bool failed);
 
 /* Path parameter as a C string in the arena. */
 const char *api_param(const struct http_request *r, size_t i);
+/* Path parameter as the id of a row: a number that an id can be (the columns have 32 bits). */
+bool api_param_id(const struct http_request *r, size_t i, int64_t *out);
 /* Integer query value; absent: fallback; no number: 400 answered, false. */
 bool api_query_int(struct http_request *r, const char *key, int64_t fallback, int64_t *out);
 /* The declared fields of a route with fields_late: false: 400 answered. */

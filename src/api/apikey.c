@@ -101,7 +101,7 @@ static void create(struct http_request *r)
 static bool key_of(struct http_request *r, struct store_eq *out)
 {
     int64_t id = 0;
-    if (!str_to_i64(http_param(r, 0), &id)) {
+    if (!api_param_id(r, 0, &id)) {
         api_fail(r, 404, "resource_not_found", "Resource not found");
         return false;
     }

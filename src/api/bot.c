@@ -336,7 +336,7 @@ static void admin_delete(struct http_request *r)
     const char *uuid = api_param(r, 0);
     if (!known(r, uuid))
         return;
-    if (!str_to_i64(http_param(r, 1), &id) || id < 0) {
+    if (!api_param_id(r, 1, &id)) {
         api_fail(r, 404, "resource_not_found", "Resource not found");
         return;
     }

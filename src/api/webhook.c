@@ -76,7 +76,7 @@ static void create(struct http_request *r)
 static bool key_of(struct http_request *r, struct store_eq *key)
 {
     int64_t id = 0;
-    if (!str_to_i64(http_param(r, 0), &id)) {
+    if (!api_param_id(r, 0, &id)) {
         api_fail(r, 404, NULL, "Webhook not found");
         return false;
     }
