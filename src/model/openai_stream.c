@@ -7,6 +7,7 @@ enum {
     EVENT_MAX = 10 * 1024 * 1024,
     TEXT_MAX = 16 * 1024 * 1024,
     CALLS_MAX = 128,
+    MERGE_MAX = 8, /* deltas handed on together */
     WHOLE_FACTOR = 10, /* a stream may last this many times the time limit of silence */
 };
 
@@ -28,6 +29,7 @@ struct llm_stream {
     struct sse sse;
     struct str in;   /* bytes read and not yet fed */
     struct buf out;  /* visible text of the delta under way */
+    unsigned merged; /* events in it, at most MERGE_MAX */
     struct buf text; /* all visible text */
     struct buf reasoning;
     struct think think;
@@ -336,8 +338,11 @@ static bool on_event(void *arg, struct str event, struct str data)
     const json_t *choice = json_array_get(json_object_get(chunk, "choices"), 0);
     if (json_is_object(choice))
         on_delta(s, choice);
-    /* What has come is handed on together: a reader that keeps up sees each read, a busy one no needless steps. */
-    return !s->failed && !s->fragments && !s->finish_now;
+    if (s->out.n > 0)
+        s->merged++;
+    /* What has come is handed on together: no needless steps for a burst, and yet an answer that comes at once is seen to
+     * grow. */
+    return !s->failed && !s->fragments && !s->finish_now && s->merged < MERGE_MAX;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -499,6 +504,7 @@ bool openai_next(struct llm_stream *s, struct llm_delta *d, struct error *err)
         json_decref(s->fragments);
         s->fragments = NULL;
         s->finish_now = false;
+        s->merged = 0;
     }
     s->waiting = false;
     while (!s->failed && !s->marked_end && !ended && s->out.n == 0 && !s->fragments &&

@@ -16,6 +16,7 @@ struct webchat *platform_webchat(struct platform *p)
         return NULL;
     const struct config *c = p->opts.config;
     w->platform = p;
+    w->born_us = time_wall_us();
     list_init(&w->lru);
     w->max_conns = config_int_in(c, "system.websocket_retention.max_connections", 1, 1000000);
     w->max_conns_ws = config_int_in(c, "system.websocket_retention.max_connections_per_workspace", 1, 1000000);

@@ -43,12 +43,28 @@ static json_t *grow(struct webchat *w, struct room *r, const char *response_id, 
     return ok ? m : NULL;
 }
 
+/* The message of the room that is answered; put back at the end if a crash took it before it was written. NULL: it is not
+ * there any more (reset, cut). Borrowed. */
+static json_t *asked(struct webchat *w, struct room *r, const json_t *user)
+{
+    int64_t at;
+    struct str stamp = json_s(user, "timestamp"), connection = json_s(user, "connection_id");
+    for (size_t i = json_array_size(r->messages); i > 0; i--) {
+        json_t *m = json_array_get(r->messages, i - 1);
+        if (stamp.n && str_eq(json_s(m, "timestamp"), stamp) && str_eq(json_s(m, "connection_id"), connection))
+            return m;
+    }
+    if (!time_parse(stamp, &at) || at >= w->born_us)
+        return NULL;
+    return room_append(w, r, json_deep_copy(user));
+}
+
 /* The user's words (should a crash have taken them) and the answer. */
-static bool keep(struct webchat *w, struct room *r, const json_t *user, const json_t *answer, struct error *err)
+static bool keep(struct webchat *w, struct room *r, json_t *user, const json_t *answer, struct error *err)
 {
     auto_json list = json_array();
-    if (json_is_object(user) && json_i_or(user, "id", 0) > 0 && json_i_or(user, "id", 0) < json_i_or(answer, "id", 0))
-        json_array_append(list, (json_t *)(uintptr_t)user);
+    if (user && json_i_or(user, "id", 0) < json_i_or(answer, "id", 0))
+        json_array_append(list, user);
     json_array_append(list, (json_t *)(uintptr_t)answer);
     return room_write(w, r, list, err);
 }
@@ -65,12 +81,13 @@ static enum reply_result put(struct webchat *w, const struct webchat_room *at, c
     }
     enum reply_result result = REPLY_SENT;
     if (!room_find(r, "_delivery", delivery)) { /* kept before a crash: nothing is said twice */
+        auto_json user = json_incref(asked(w, r, json_object_get(context, "user"))); /* growing may cut it off the room */
         json_t *m = grow(w, r, response, chain, a, final);
         if (m && final && delivery)
             json_set(m, "_delivery", json_string(delivery));
         if (m)
             room_broadcast(r, "response", m, !final);
-        if (!m || (final && !keep(w, r, json_object_get(context, "user"), m, err)))
+        if (!m || (final && !keep(w, r, user, m, err)))
             result = REPLY_FAILED;
     }
     room_release(w, r);

@@ -36,6 +36,7 @@ struct webchat {
     struct list lru;
     size_t conns, room_count;
     int64_t max_conns, max_conns_ws, max_rooms, max_messages, idle_us;
+    int64_t born_us; /* time_wall_us(); messages of earlier processes may have lost their row */
 };
 
 /* Loaded from the store if need be; the caller ends with room_release. */

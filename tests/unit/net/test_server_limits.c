@@ -45,8 +45,6 @@ static void refused(void)
         {"GET /hello HTTP/1.1\r\n" H "A : b\r\n\r\n", 400},      /* space before colon */
         {"GET /hello HTTP/1.1\r\n" H "A B: c\r\n\r\n", 400},
         {"GET /hello HTTP/1.1\r\n" H "A\x01: b\r\n\r\n", 400},
-        {"GET /a%00b HTTP/1.1\r\n" H "\r\n", 404}, /* a name like any other, but nobody's */
-        {"GET /hello%00 HTTP/1.1\r\n" H "\r\n", 404},
         {"GET /a%01b HTTP/1.1\r\n" H "\r\n", 400},
         {"GET /a%0ab HTTP/1.1\r\n" H "\r\n", 400},
         {"GET /a%ffb HTTP/1.1\r\n" H "\r\n", 400}, /* not UTF-8 */
@@ -97,6 +95,9 @@ static void refused(void)
         assert_true(raw_at_end(&c));
         raw_close(&c);
     }
+    /* An escaped U+0000 is a character that no name has; nothing is found by what stands before it. */
+    once("GET /hello%00 HTTP/1.1\r\n" H "\r\n", 404, NULL);
+    once("GET /%00hello HTTP/1.1\r\n" H "\r\n", 404, NULL);
     struct raw c = raw_open(port);
     raw_send(&c, str_n("GET /a\0b HTTP/1.1\r\n" H "\r\n", 29));
     expect(&c, 400, NULL);

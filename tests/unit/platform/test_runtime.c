@@ -177,6 +177,9 @@ static void unbuilt(struct lab *l)
     struct error err = {0};
     auto_json row = row_of(uuid, "discord", true);
     json_set(row, "adapter_config", json_pack("{s:s}", "client_id", "77"));
+    check(l, !platform_check(l->platform, &l->scope, row, &err) && err.code == ERR_INVALID &&
+                 strcmp(err.msg, "adapter_config.token is required") == 0);
+    json_set(json_object_get(row, "adapter_config"), "token", json_string("t"));
     check(l, !adapter_find("discord") && !adapter_manifest("discord"));
     check(l, !platform_adapter_enabled(l->platform, "discord"));
     check(l, platform_check(l->platform, &l->scope, row, &err));
@@ -189,7 +192,8 @@ static void unbuilt(struct lab *l)
                  str_find(json_s(health, "last_error"), S("cannot connect")) >= 0);
     auto_json chain = chain_of_text(S("x"));
     check(l, !bot_send(b, "person", "s", chain, &err) && err.code == ERR_INVALID);
-    check(l, lab_raw(l, "POST", "/bots/0b8a4c0e-1111-4111-8111-000000000008", NULL, 0, S("{}"), NULL) == 501);
+    check(l, lab_raw(l, "POST", "/bots/0b8a4c0e-1111-4111-8111-000000000008", NULL, 0, S("{}"),
+                     NULL) == 501);
     platform_unload(l->platform, &l->scope, uuid);
 }
 
@@ -302,16 +306,11 @@ CASE(disabled_adapters)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_log_ring),
-        cmocka_unit_test(test_long_texts),
-        cmocka_unit_test(test_pictures),
-        cmocka_unit_test(test_manifests),
-        cmocka_unit_test(test_lookups),
-        cmocka_unit_test(test_unbuilt),
-        cmocka_unit_test(test_generations),
-        cmocka_unit_test(test_proxy),
-        cmocka_unit_test(test_start),
-        cmocka_unit_test(test_disabled_adapters),
+        cmocka_unit_test(test_log_ring),    cmocka_unit_test(test_long_texts),
+        cmocka_unit_test(test_pictures),    cmocka_unit_test(test_manifests),
+        cmocka_unit_test(test_lookups),     cmocka_unit_test(test_unbuilt),
+        cmocka_unit_test(test_generations), cmocka_unit_test(test_proxy),
+        cmocka_unit_test(test_start),       cmocka_unit_test(test_disabled_adapters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
