@@ -1,7 +1,8 @@
 """Runs groups of the conformance suite side by side, each as a process of its own.   run_groups.py DATABASE RESULTS JOBS [group ...]
 
 RESULTS gets for each group DATABASE-GROUP.log and .xml, for all DATABASE.counts ("passed failed skipped"). A group that
-ends badly without a counted failure (a crash, its time is over) is one failure. Nothing that a group started outlives it:
+ends badly without a counted failure (a crash, its time is over) is one failure. DATABASE.red gets the cases of
+tests/known_red.txt and what became of them. Nothing that a group started outlives it:
 each has a temporary folder of its own, and what still names that folder when the group has ended is killed.
 GROUP_SECONDS: most that a group may take (600). Ends with 1 if anything failed.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = int(os.environ.get("GROUP_SECONDS", "600"))
+LINES = 400  # of the log of a group that failed
 COMMAND = (os.environ.get("PARLEY") or str(ROOT / os.environ.get("BUILD", "build") / "parley")) + " serve"
 printing = threading.Lock()
 stopping = threading.Event()
@@ -51,25 +53,32 @@ def reap(home):
     shutil.rmtree(home, ignore_errors=True)
 
 
-def sums(report):
-    """(passed, failed, skipped, names of what failed) of a JUnit file."""
-    if not report.exists():
-        return 0, 0, 0, []
-    passed = failed = skipped = 0
-    names = []
-    for case in ElementTree.parse(report).getroot().iter("testcase"):
-        kinds = {child.tag for child in case}
-        if kinds & {"failure", "error"}:
-            failed += 1
-            names.append(f"{case.get('classname')}::{case.get('name')}")
-        elif "skipped" in kinds:
-            skipped += 1
-        else:
-            passed += 1
-    return passed, failed, skipped, names
+class Sums:
+    """What a JUnit file says. `red` are the cases of tests/known_red.txt, `cured` those among them that passed."""
+
+    def __init__(self, report):
+        self.passed = self.skipped = 0
+        self.failed, self.red, self.cured = [], [], []
+        cases = ElementTree.parse(report).getroot().iter("testcase") if report.exists() else ()
+        for case in cases:
+            name = f"{case.get('classname')}::{case.get('name')}".removeprefix("tests.conformance.groups.").removeprefix("groups.")
+            bad = [child for child in case if child.tag in ("failure", "error")]
+            skipped = case.find("skipped")
+            if bad and bad[0].get("message", "").startswith("[XPASS(strict)]"):
+                self.cured.append(name)
+                self.passed += 1
+            elif bad:
+                self.failed.append(name)
+            elif skipped is not None:
+                self.skipped += 1
+                if skipped.get("type") == "pytest.xfail":
+                    self.red.append(f"{name}: {skipped.get('message')}")
+            else:
+                self.passed += 1
 
 
 def run(database, results, group):
+    """One group to its end; (Sums, number of failures)."""
     home = tempfile.mkdtemp(prefix="parley-test-")
     os.chmod(home, 0o755)  # PostgreSQL runs as another user
     report, log = results / f"{database}-{group}.xml", results / f"{database}-{group}.log"
@@ -95,16 +104,18 @@ def run(database, results, group):
                 time.sleep(0.2)
     finally:
         reap(home)
-    passed, failed, skipped, names = sums(report)
-    if note or (status and not failed):
+    found = Sums(report)
+    failed = len(found.failed)
+    if note or (status and not failed and not found.cured):
         failed += 1
+        note = note or f"  ended with {status}"
     with printing:
-        print(f"{group:16} {passed:5} passed {failed:4} failed {skipped:4} skipped {time.monotonic() - began:5.0f} s{note}", flush=True)
+        print(f"{group:16} {found.passed:5} passed {failed:4} failed {found.skipped:4} skipped "
+              f"{time.monotonic() - began:5.0f} s{note}", flush=True)
         if failed:
-            print("".join(f"    {name}\n" for name in names), end="")
-            if os.environ.get("GROUP_LOGS", "1") == "1":
-                print("".join(log.read_text("utf-8", "replace").splitlines(keepends=True)[-300:]), flush=True)
-    return passed, failed, skipped
+            print("".join(f"    {name}\n" for name in found.failed), end="")
+            print("".join(log.read_text("utf-8", "replace").splitlines(keepends=True)[-LINES:]), flush=True)
+    return found, failed
 
 
 def main():
@@ -113,9 +124,14 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     signal.signal(signal.SIGINT, lambda *_: stopping.set())
     with ThreadPoolExecutor(jobs) as pool:
-        total = [sum(part) for part in zip(*pool.map(lambda g: run(database, results, g), groups))]
-    (results / f"{database}.counts").write_text("{} {} {}\n".format(*total))
-    sys.exit(1 if total[1] or stopping.is_set() else 0)
+        done = list(pool.map(lambda g: run(database, results, g), groups))
+    failed = sum(f for _, f in done)
+    (results / f"{database}.counts").write_text(
+        f"{sum(s.passed for s, _ in done)} {failed} {sum(s.skipped for s, _ in done)}\n")
+    told = [f"fails   {name}" for s, _ in done for name in s.red]
+    told += [f"PASSES  {name}: take it off tests/known_red.txt" for s, _ in done for name in s.cured]
+    (results / f"{database}.red").write_text("".join(f"{line}\n" for line in told))
+    sys.exit(1 if failed or stopping.is_set() else 0)
 
 
 main()

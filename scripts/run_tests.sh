@@ -116,6 +116,10 @@ for name in "${stages[@]}"; do
     fi
 done
 
+if cat "$results"/*.red 2>/dev/null | grep -q .; then
+    say "KNOWN RED (not met yet): due cases of tests/known_red.txt, counted as skipped"
+    (cd "$results" && for file in *.red; do sed "s/^/${file%.red}: /" "$file"; done)
+fi
 say "summary"
 printf '%s\n' "${summary[@]}"
 [ -z "$broken" ] || echo "failed stages:$broken"
