@@ -76,6 +76,7 @@ static const struct http_route routes[] = {
      .body = HTTP_BODY_RAW,
      .body_max = 4 << 20},
     {.method = HTTP_M_GET, .pattern = "/bots/{uuid}", .handler = on_webhook},
+    {.method = HTTP_M_GET, .pattern = "/bots/{uuid}/{rest:path}", .handler = on_webhook},
     {.method = HTTP_M_POST,
      .pattern = "/bots/{uuid}/{rest:path}",
      .handler = on_webhook,
