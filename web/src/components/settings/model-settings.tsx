@@ -33,12 +33,13 @@ export function ModelSettings({ onLock }: { onLock: (locked: boolean) => void })
     setEditing(provider);
     onLock(true);
   };
-  const close = (saved?: string) => {
+  const close = (saved?: string, deleted?: string) => {
     setEditing(null);
     onLock(false);
     if (saved) setExpanded(saved);
     void client.invalidateQueries({ queryKey: ['providers'] });
-    void client.invalidateQueries({ queryKey: ['models'] });
+    // The models of a deleted provider are still on screen for a moment; asking for them would be answered with 404.
+    void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] === 'models' && (!deleted || queryKey[2] !== deleted) });
   };
 
   const list = providers.data?.filter((p) => p.requester !== 'space-chat-completions') ?? [];

@@ -23,7 +23,7 @@ function defaultUrl(requester: Requester | undefined): string {
   return typeof value === 'string' ? value : '';
 }
 
-export function ProviderDialog({ provider, onClose }: { provider: Provider | null; onClose: (saved?: string) => void }) {
+export function ProviderDialog({ provider, onClose }: { provider: Provider | null; onClose: (saved?: string, deleted?: string) => void }) {
   const { t } = useTranslation();
   // Both before the form: a form with one half missing invites overwriting the other.
   const loaded = useQuery({
@@ -53,7 +53,7 @@ function ProviderForm({ title, requesters, provider, onClose }: {
   title: string;
   requesters: Requester[];
   provider: Provider | null;
-  onClose: (saved?: string) => void;
+  onClose: (saved?: string, deleted?: string) => void;
 }) {
   const { t } = useTranslation();
   const mayManage = useCan('resource.manage');
@@ -162,7 +162,7 @@ function ProviderForm({ title, requesters, provider, onClose }: {
         onConfirm={async () => {
           await api.del(`/provider/providers/${provider?.uuid}`, { cascade: true });
           toast.success(t('common.deleted'));
-          onClose();
+          onClose(undefined, provider?.uuid);
         }}
       />
     </>
