@@ -5,8 +5,8 @@
 
 run=(
     gcc libc6-dev make meson ninja-build pkg-config
-    libuv1-dev libcurl4-openssl-dev libssl-dev libargon2-dev libjwt-dev libjansson-dev libfyaml-dev
-    libsqlite3-dev libpq-dev libarchive-dev libcmark-gfm-dev libcmark-gfm-extensions-dev libpcre2-dev
+    libuv1-dev libcurl4-openssl-dev libssl-dev libargon2-dev libjansson-dev libfyaml-dev
+    libsqlite3-dev libpq-dev libpcre2-dev
     libutf8proc-dev zlib1g-dev libwslay-dev node-llhttp
     libcmocka-dev # the build configures the unit tests too
     libcairo2 libfreetype6 # loaded when a long answer becomes a picture

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-enum { STALL_MS = 50, STOP_HTTP_MS = 1000, STOP_QUERIES_MS = 1500 };
+enum { HOLD_MS = 10000, STALL_MS = 50, STOP_HTTP_MS = 1000, STOP_QUERIES_MS = 1500 };
 
 /* Everything that lives as long as the service. Made in this order, ended in the reverse one. */
 struct service {
@@ -45,7 +45,7 @@ static bool start_base(struct service *s, struct error *err)
     if (!s->objects || !app_open_store(s->config, &s->store, err))
         return false;
     s->store_open = true;
-    return store_start(&s->store, err) && identity_load_fence(&s->store, s->fence, err);
+    return db_hold(s->store.db, HOLD_MS, err) && store_start(&s->store, err) && identity_load_fence(&s->store, s->fence, err);
 }
 
 static bool start_client(struct service *s, struct error *err)
@@ -152,7 +152,7 @@ static int serve(void *arg)
         printf("Parley is ready: http://127.0.0.1:%u\n", http_server_port(s.server));
         fflush(stdout);
         task_watchdog_start(STALL_MS);
-        int sig = task_signal_wait(1u << SIGTERM | 1u << SIGINT, &err);
+        int sig = task_signal_wait(1u << SIGTERM | 1u << SIGINT | 1u << SIGHUP, &err);
         log_info("app", "stopping: signal %d", sig);
         status = 0;
     } else {

@@ -137,6 +137,10 @@ void db_close(struct db *db); /* finishes queued writes first; NULL is fine */
 /* PostgreSQL: the workspace that DB_SCOPE_NONE and DB_SCOPE_SYSTEM stand for from now on (single-workspace mode; NULL: none).
  * Nothing to do on SQLite. */
 bool db_default_scope(struct db *db, const char *workspace, struct error *err) warn_unused;
+/* Makes this the only serving process of the database until db_close: two would take up the same ledger. PostgreSQL: a session's
+ * advisory lock on a connection of its own, asked for over `wait_ms` (the server needs a moment to notice that a killed process is
+ * gone); ERR_CONFLICT when another holds it. SQLite has its lock file since db_open: nothing to do. */
+bool db_hold(struct db *db, int64_t wait_ms, struct error *err) warn_unused;
 enum db_kind db_kind_of(const struct db *db);
 bool db_foreign_keys(struct db *db, bool on,
                      struct error *err) warn_unused; /* SQLite: all connections */

@@ -22,6 +22,7 @@ struct pg {
     size_t nidle, open, waiting;
     struct task_sem room; /* size + overflow */
     char *system_scope;
+    struct pg_conn *guard; /* holds the lock of db_hold; not of the pool */
     /* asynchronous writes, in order */
     struct list jobs;
     bool running;
@@ -416,10 +417,49 @@ bool pg_open(struct db *db, const struct db_opts *o, struct error *err)
     return ok;
 }
 
+enum { HOLD_STEP_MS = 50 };
+
+struct hold_job {
+    struct pg_conn *c;
+    bool held, failed;
+};
+
+static void hold_work(void *arg)
+{
+    struct hold_job *j = arg;
+    PGresult *r = PQexec(j->c->h, "SELECT pg_try_advisory_lock(5567294202)");
+    j->failed = PQresultStatus(r) != PGRES_TUPLES_OK;
+    j->held = !j->failed && PQgetvalue(r, 0, 0)[0] == 't';
+    PQclear(r);
+}
+
+bool db_hold(struct db *db, int64_t wait_ms, struct error *err)
+{
+    struct pg *p = db->pg;
+    if (!p || p->guard)
+        return true;
+    struct hold_job j = {.c = connect_new(p, err)};
+    int64_t until = time_mono_us() + wait_ms * 1000;
+    if (!j.c)
+        return false;
+    bool ok;
+    while ((ok = task_work(hold_work, &j, err)) && !j.held && !j.failed && time_mono_us() < until &&
+           (ok = task_sleep_ms(HOLD_STEP_MS, err)))
+        ;
+    if (ok && j.held) {
+        p->guard = j.c;
+        return true;
+    }
+    discard(p, j.c);
+    return ok ? err_set(err, ERR_CONFLICT, "the database is served by another process already") : false;
+}
+
 void pg_close(struct db *db)
 {
     struct pg *p = db->pg;
     struct error e;
+    if (p->guard)
+        discard(p, steal(p->guard));
     if (p->group) {
         if (!db_drain(db, &e)) {
             log_warn("db", "closing: %s", e.msg);
