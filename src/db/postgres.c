@@ -427,6 +427,10 @@ struct hold_job {
 static void hold_work(void *arg)
 {
     struct hold_job *j = arg;
+    /* This connection is made for the pipelined way of the pool, which knows no simple call. */
+    if (PQpipelineStatus(j->c->h) != PQ_PIPELINE_OFF)
+        (void)PQexitPipelineMode(j->c->h);
+    (void)PQsetnonblocking(j->c->h, 0);
     PGresult *r = PQexec(j->c->h, "SELECT pg_try_advisory_lock(5567294202)");
     j->failed = PQresultStatus(r) != PGRES_TUPLES_OK;
     j->held = !j->failed && PQgetvalue(r, 0, 0)[0] == 't';
@@ -451,7 +455,10 @@ bool db_hold(struct db *db, int64_t wait_ms, struct error *err)
         return true;
     }
     discard(p, j.c);
-    return ok ? err_set(err, ERR_CONFLICT, "the database is served by another process already") : false;
+    if (!ok)
+        return false;
+    return j.failed ? err_set(err, ERR_UNAVAILABLE, "the database did not say whether another process serves it")
+                    : err_set(err, ERR_CONFLICT, "the database is served by another process already");
 }
 
 void pg_close(struct db *db)
