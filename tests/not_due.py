@@ -1,7 +1,7 @@
 """A pytest plugin for `make test`: skips the conformance cases of parts that are not built yet, with the reason.
 
-`not_due.txt` has one line for each kind of case: a regular expression that is searched in the node id, two or more spaces,
-the reason. Cases about an adapter or a requester are not due while metadata/ has no manifest of that name: the product
+`not_due.txt` has one line for each kind of case: a regular expression that is searched in "DATABASE NODE_ID", two or more
+spaces, the reason. Cases about an adapter or a requester are not due while metadata/ has no manifest of that name: the product
 does not list what does not work.
 
 `known_red.txt`, in the same form, names cases that are due and fail. They run and are expected to fail; one that passes is
@@ -42,7 +42,8 @@ def about(item, requesters, adapters):
 
 def first(known, item):
     """The reason of the first line that fits a case, or None."""
-    return next((reason for pattern, reason in known if pattern.search(item.nodeid)), None)
+    subject = f"{item.config.getoption('--database')} {item.nodeid}"
+    return next((reason for pattern, reason in known if pattern.search(subject)), None)
 
 
 @pytest.hookimpl(trylast=True)
