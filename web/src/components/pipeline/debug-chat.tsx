@@ -222,8 +222,12 @@ function Bubble({ message, raw, onQuote }: { message: ChatMessage; raw: boolean;
   const mine = message.role === 'user';
   const chain = message.message_chain ?? [];
   const texts = chain.filter((item) => item.type === 'Plain').map((item) => String(item.text ?? ''));
-  const rest = chain.filter((item) => item.type !== 'Plain' && item.type !== 'Source');
-  const body = texts.join('') || (rest.length === 0 ? message.content : '');
+  const parts = chain.filter((item) => item.type !== 'Source');
+  const first = parts.findIndex((item) => item.type === 'Plain');
+  // A mention or a quote stands before the text, pictures and files come after it.
+  const lead = first > 0 ? parts.slice(0, first) : [];
+  const rest = parts.slice(Math.max(first, 0)).filter((item) => item.type !== 'Plain');
+  const body = texts.join('') || (parts.length === 0 ? message.content : '');
   return (
     <div className={cn('group flex max-w-[min(46rem,88%)] flex-col gap-1', mine ? 'items-end self-end' : 'items-start self-start')} data-role={message.role} data-final={message.is_final}>
       <div className={cn('max-w-full rounded-xl px-3.5 py-2.5 text-sm', mine ? 'bg-accent-soft' : 'bg-sunken')}>
@@ -231,6 +235,7 @@ function Bubble({ message, raw, onQuote }: { message: ChatMessage; raw: boolean;
           mine ? <ChainView chain={chain.length > 0 ? chain : [{ type: 'Plain', text: message.content }]} /> : <pre className="font-mono text-[13px] whitespace-pre-wrap">{body}</pre>
         ) : (
           <>
+            {lead.length > 0 && <ChainView chain={lead} />}
             {body && (
               <Suspense fallback={<div className="whitespace-pre-wrap">{body}</div>}>
                 <Markdown text={body} />
