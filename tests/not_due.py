@@ -50,6 +50,7 @@ def first(known, item):
 def pytest_collection_modifyitems(items):
     not_due, red = list(rules("not_due.txt")), list(rules("known_red.txt"))
     requesters, adapters = built("requesters"), built("adapters")
+    last = []
     for item in items:
         name = about(item, requesters, adapters)
         if name:
@@ -62,3 +63,6 @@ def pytest_collection_modifyitems(items):
         reason = first(red, item)
         if reason:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+            last.append(item)
+    # What a failing case leaves behind (messages that wait for a model that is never let go) must not fail others.
+    items[:] = [item for item in items if item not in last] + last
