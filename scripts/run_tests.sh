@@ -3,7 +3,7 @@
 #   run_tests.sh [stage ...]      stages: panel build lint unit asan web e2e sqlite postgresql fuzz
 . "$(dirname "$0")/common.sh"
 
-DUE=(accounts apikeys system isolation bots pipelines monitoring models http_bot websocket_chat embed delivery)
+DUE=(accounts delivery pipelines embed http_bot bots isolation models monitoring websocket_chat system apikeys)
 stages=("$@")
 [ ${#stages[@]} -gt 0 ] || stages=(panel build lint unit asan web e2e sqlite postgresql fuzz)
 results=$PWD/$BUILD/test-results
