@@ -491,9 +491,9 @@ void chain_strip_base64(json_t *chain)
     json_t *c;
     json_array_foreach(chain, i, c)
     {
-        if (json_z(c, "base64") && *json_z(c, "base64"))
+        if (json_s(c, "base64").n)
             json_set(c, "base64", json_string(""));
-        if (json_z(c, "file_base64") && *json_z(c, "file_base64"))
+        if (json_s(c, "file_base64").n)
             json_set(c, "file_base64", json_string(""));
         json_t *origin = json_object_get(c, "origin"), *node;
         if (json_is_array(origin))
@@ -509,8 +509,14 @@ static bool has_payload(const json_t *chain)
     size_t i;
     json_t *c;
     json_array_foreach (chain, i, c) {
-        if (json_s(c, "base64").n || has_payload(json_object_get(c, "origin")))
+        if (json_s(c, "base64").n || json_s(c, "file_base64").n || has_payload(json_object_get(c, "origin")))
             return true;
+        size_t k;
+        json_t *node;
+        json_array_foreach (json_object_get(c, "node_list"), k, node) {
+            if (has_payload(json_object_get(node, "message_chain")))
+                return true;
+        }
     }
     return false;
 }

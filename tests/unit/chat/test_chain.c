@@ -219,6 +219,31 @@ static void payloads_go(void **state)
           "strip");
 }
 
+/* Wherever a payload may be: chain_bare must see it, or it would be kept; without one there is no copy. */
+static void bare_chains(void **state)
+{
+    static const char *const loaded[] = {
+        "[{\"type\":\"Image\",\"base64\":\"A\"}]",
+        "[{\"type\":\"Image\",\"base64\":\"\\u0000A\"}]",
+        "[{\"type\":\"File\",\"file_base64\":\"A\"}]",
+        "[{\"type\":\"Quote\",\"origin\":[{\"type\":\"File\",\"file_base64\":\"A\"}]}]",
+        "[{\"type\":\"Forward\",\"node_list\":[{\"message_chain\":[]},{\"message_chain\":[{\"type\":\"Voice\",\"base64\":\"A\"}]}]}]",
+    };
+    for (size_t i = 0; i < array_len(loaded); i++) {
+        auto_json chain = parse(loaded[i]);
+        auto_json stripped = json_deep_copy(chain);
+        auto_json bare = chain_bare(chain);
+        chain_strip_base64(stripped);
+        char *text = json_dump_z(bare, JSON_COMPACT);
+        assert_true(text && bare != chain && json_equal(bare, stripped));
+        assert_true(str_find(str_c(text), S("A")) < 0);
+        mem_free(text);
+    }
+    auto_json plain = parse("[{\"type\":\"Plain\",\"text\":\"A\"}]");
+    auto_json same = chain_bare(plain);
+    assert_ptr_equal(same, plain);
+}
+
 static void events_round(void **state)
 {
     struct error err = {0};
@@ -322,7 +347,7 @@ int main(void)
     base_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decode_table), cmocka_unit_test(decode_limits), cmocka_unit_test(text_table),    cmocka_unit_test(searches),
-        cmocka_unit_test(payloads_go),  cmocka_unit_test(events_round),  cmocka_unit_test(content_table), cmocka_unit_test(without_memory),
+        cmocka_unit_test(payloads_go),  cmocka_unit_test(bare_chains),   cmocka_unit_test(events_round),  cmocka_unit_test(content_table), cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests_name("chat/chain", tests, NULL, NULL);
 }
