@@ -1,9 +1,9 @@
 /* The HTTP server on one connection: the first byte says into how many pieces the rest is cut. The
  * server must answer or close, release everything, and see the same requests however the bytes are
  * cut. */
+#include "loop.h"
 #include "net/conn.h"
 
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,12 +27,7 @@ static void fallback(struct http_request *r, void *arg)
     handle(r);
 }
 
-struct input {
-    const uint8_t *data;
-    size_t size, pieces;
-};
-
-static int run(void *arg)
+static struct http_server *server_start(void)
 {
     static const struct http_route routes[] = {
         {HTTP_M_GET, "/a/{x}/{n:int}", .handler = handle},
@@ -41,8 +36,6 @@ static int run(void *arg)
         {.pattern = NULL},
     };
     static const struct http_route *const tables[] = {routes, NULL};
-    static char drop[65536];
-    const struct input *in = arg;
     struct http_server_opts o = {.host = "127.0.0.1",
                                  .tables = tables,
                                  .fallback = fallback,
@@ -50,47 +43,73 @@ static int run(void *arg)
                                  .header_max = 1024,
                                  .cors = true};
     struct error err;
-    int pair[2];
     struct http_server *s = http_server_new(&o, &err);
-    if (!s || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
+    if (!s)
+        abort();
+    return s;
+}
+
+static void drain(int fd)
+{
+    static char drop[65536];
+    while (read(fd, drop, sizeof(drop)) == (ssize_t)sizeof(drop))
+        ;
+}
+
+/* Sends the bytes in so many pieces; returns when the server has let go of the connection. */
+static uint64_t requests(struct http_server *s, const uint8_t *data, size_t size, size_t pieces)
+{
+    size_t listening = s->handles;
+    int pair[2];
+    seen = 0;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
         abort();
     conn_accept(s, pair[0], 0, NULL);
-    size_t step = in->size / in->pieces + 1;
-    for (size_t off = 0; off < in->size; off += step) {
-        size_t n = in->size - off < step ? in->size - off : step;
-        if (send(pair[1], in->data + off, n, MSG_NOSIGNAL) != (ssize_t)n)
+    size_t step = size / pieces + 1;
+    for (size_t off = 0; off < size; off += step) {
+        size_t n = size - off < step ? size - off : step;
+        if (send(pair[1], data + off, n, MSG_NOSIGNAL) != (ssize_t)n)
             break;
-        for (int i = 0; i < 4; i++)
-            task_yield();
-        while (read(pair[1], drop, sizeof(drop)) > 0)
-            ;
+        fuzz_loop_turn();
+        drain(pair[1]);
     }
     /* Pipelined requests go on one by one; nothing may be left running when the client is gone. */
-    for (int i = 0; i < 200 && (i < 4 || s->running > 0); i++) {
-        while (read(pair[1], drop, sizeof(drop)) > 0)
-            ;
-        task_yield();
+    for (int i = 0; i < 200 && (i < 2 || s->running > 0); i++) {
+        fuzz_loop_turn();
+        drain(pair[1]);
     }
     close(pair[1]);
-    http_server_stop(s, 1000);
-    return 0;
+    for (int i = 0; s->handles > listening || s->running > 0; i++) {
+        if (i == 100000)
+            abort();
+        fuzz_loop_turn();
+    }
+    return seen;
+}
+
+static void both(const uint8_t *data, size_t size)
+{
+    static struct http_server *server;
+    static long resting = -1; /* blocks of a server without connections */
+    if (!server)
+        server = server_start();
+    uint64_t cut = requests(server, data + 1, size - 1, (size_t)data[0] % 8 + 1);
+    uint64_t whole = requests(server, data + 1, size - 1, 1);
+    run_free_spares(server);
+    if (whole != cut || (resting >= 0 && mem_live() != resting))
+        abort();
+    resting = mem_live();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size < 2 || size > 60000)
-        return 0;
-    base_init();
-    log_setup(LOG_ERROR, false, -1);
-    long blocks = mem_live();
-    struct input in = {data + 1, size - 1, (size_t)data[0] % 16 + 1};
-    seen = 0;
-    task_run(run, &in);
-    uint64_t cut = seen;
-    in.pieces = 1;
-    seen = 0;
-    task_run(run, &in);
-    if (seen != cut || mem_live() != blocks)
-        abort();
+    static bool ready;
+    if (!ready) {
+        base_init();
+        log_setup(LOG_ERROR, false, -1);
+        ready = true;
+    }
+    if (size >= 2 && size <= 60000)
+        fuzz_loop_run(both, data, size);
     return 0;
 }
