@@ -197,6 +197,34 @@ static void unbuilt(struct lab *l)
     platform_unload(l->platform, &l->scope, uuid);
 }
 
+/* What was asked before a crash and answered after it is in the history, though only the message itself was on disk. */
+static void words_before_a_crash(struct lab *l)
+{
+    static const char uuid[] = "0b8a4c0e-1111-4111-8111-000000000007";
+    struct error err = {0};
+    auto_json row = row_of(uuid, "web_page_bot", true);
+    json_set(row, "adapter_config", json_object());
+    check(l, platform_load(l->platform, &l->scope, row, &err));
+    auto_json context = json_pack("{s:s, s:s, s:s, s:s, s:{s:i, s:s, s:s, s:s, s:s}}", "pipeline",
+                                  "p", "session", "s", "type", "person", "connection", "c", "user",
+                                  "id", 1, "role", "user", "content", "lost words", "timestamp",
+                                  "2020-01-01T00:00:00", "connection_id", "c");
+    auto_json chain = chain_of_text(S("the answer"));
+    struct reply r = {.launcher_id = "s", .chain = chain, .context = context, .is_final = true};
+    struct webchat_room at = {
+        .scope = l->scope, .pipeline = "p", .session_id = "s", .type = LAUNCHER_PERSON};
+    check(l, bot_reply(platform_bot(l->platform, &l->scope, uuid), &r, &err) == REPLY_SENT);
+    auto_json told = webchat_messages(platform_webchat(l->platform), &at, &err);
+    check(l, json_array_size(told) == 2);
+    check(l, str_eqz(json_s(json_array_get(told, 0), "content"), "lost words"));
+    check(l, str_eqz(json_s(json_array_get(told, 1), "content"), "the answer"));
+    /* A second answer to it does not repeat the words. */
+    check(l, bot_reply(platform_bot(l->platform, &l->scope, uuid), &r, &err) == REPLY_SENT);
+    auto_json again = webchat_messages(platform_webchat(l->platform), &at, &err);
+    check(l, json_array_size(again) == 3);
+    platform_unload(l->platform, &l->scope, uuid);
+}
+
 static void generations(struct lab *l)
 {
     struct error err = {0};
@@ -298,6 +326,7 @@ CASE(pictures)
 CASE(manifests)
 CASE(lookups)
 CASE(unbuilt)
+CASE(words_before_a_crash)
 CASE(generations)
 CASE(proxy)
 CASE(start)
@@ -306,11 +335,17 @@ CASE(disabled_adapters)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_log_ring),    cmocka_unit_test(test_long_texts),
-        cmocka_unit_test(test_pictures),    cmocka_unit_test(test_manifests),
-        cmocka_unit_test(test_lookups),     cmocka_unit_test(test_unbuilt),
-        cmocka_unit_test(test_generations), cmocka_unit_test(test_proxy),
-        cmocka_unit_test(test_start),       cmocka_unit_test(test_disabled_adapters),
+        cmocka_unit_test(test_log_ring),
+        cmocka_unit_test(test_long_texts),
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_manifests),
+        cmocka_unit_test(test_lookups),
+        cmocka_unit_test(test_unbuilt),
+        cmocka_unit_test(test_words_before_a_crash),
+        cmocka_unit_test(test_generations),
+        cmocka_unit_test(test_proxy),
+        cmocka_unit_test(test_start),
+        cmocka_unit_test(test_disabled_adapters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
