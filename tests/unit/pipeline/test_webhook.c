@@ -32,7 +32,7 @@ static void serve(struct fake_peer *p, int conn, int index)
 
 static void hook(struct lab *l, int which, bool enabled)
 {
-    char url[128], path[8], name[16];
+    char url[128], path[16], name[16];
     struct error err = {0};
     snprintf(path, sizeof path, "/%d", which);
     snprintf(name, sizeof name, "w%d", which);
