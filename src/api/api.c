@@ -183,6 +183,10 @@ static void reject(struct http_request *r, const struct error *err, void *arg)
 static void too_large(struct http_request *r, void *arg)
 {
     (void)arg;
+    if (r->route && r->route->body_max) {
+        api_fail(r, 400, NULL, "The body may have at most %zu bytes", r->route->body_max);
+        return;
+    }
     static const char text[] = "{\"code\":400,\"msg\":\"File size exceeds 10MB limit. Please split large files into smaller parts.\"}";
     http_answer_static(r, 400, "application/json", text, sizeof text - 1);
 }

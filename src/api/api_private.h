@@ -4,6 +4,9 @@
 
 #include "api/api.h"
 
+/* Bodies of routes that need no login: nobody unknown makes the server hold or parse much. */
+enum { API_OPEN_BODY_MAX = 64 << 10 };
+
 /* What the gate leaves in http_request.user; in the request's arena. */
 struct api_ctx {
     struct api *api;

@@ -2,7 +2,7 @@
 #include "api/api_private.h"
 #include "api/routes.h"
 
-enum { AUTH_MS = 10000 };
+enum { AUTH_MS = 10000, FIRST_FRAME_MAX = 64 << 10 };
 
 /* ---- helpers shared with the widget ---------------------------------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ json_t *chat_first_frame(struct ws *ws)
     task_deadline_push(&d, AUTH_MS);
     bool got = ws_recv(ws, &msg, &err);
     task_deadline_pop(&d);
-    json_t *frame = got ? json_parse(msg.data, &err) : NULL;
+    json_t *frame = got && msg.data.n <= FIRST_FRAME_MAX ? json_parse(msg.data, &err) : NULL;
     if (json_is_object(frame) && str_eqz(json_s(frame, "type"), "authenticate"))
         return frame;
     json_decref(frame);

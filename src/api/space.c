@@ -188,8 +188,8 @@ const struct http_route routes_space[] = {
     {.method = HTTP_M_GET, .pattern = U "/space/bind-authorize-url", .auth = AUTH_ACCOUNT, .permission = PERM_NONE, .handler = bind_authorize_url,
      .query = "redirect_uri", .summary = "The same, to bind the caller's account"},
     {.method = HTTP_M_POST, .pattern = U "/space/callback", .permission = PERM_NONE, .handler = callback, .body = HTTP_BODY_JSON, .fields = f_code,
-     .summary = "Signs in with what the login page gave"},
+     .body_max = API_OPEN_BODY_MAX, .summary = "Signs in with what the login page gave"},
     {.method = HTTP_M_POST, .pattern = U "/bind-space", .permission = PERM_NONE, .handler = bind, .body = HTTP_BODY_JSON, .fields = f_code,
-     .summary = "Binds an account with what the login page gave"},
+     .body_max = API_OPEN_BODY_MAX, .summary = "Binds an account with what the login page gave"},
     {.pattern = NULL},
 };

@@ -250,8 +250,8 @@ const struct http_route routes_workspace[] = {
     {.method = HTTP_M_DELETE, .pattern = W "/{workspace}/invitations/{invitation}", .auth = AUTH_USER, .permission = PERM_MEMBER_INVITE,
      .handler = invitation_delete, .summary = "Revokes an invitation"},
     {.method = HTTP_M_POST, .pattern = "/api/v1/invitations/inspect", .auth = AUTH_NONE, .permission = PERM_NONE, .handler = inspect,
-     .body = HTTP_BODY_JSON, .fields = f_accept, .summary = "What an invitation is for"},
+     .body = HTTP_BODY_JSON, .fields = f_accept, .body_max = API_OPEN_BODY_MAX, .summary = "What an invitation is for"},
     {.method = HTTP_M_POST, .pattern = "/api/v1/invitations/accept", .auth = AUTH_NONE, .permission = PERM_NONE, .handler = accept,
-     .body = HTTP_BODY_JSON, .fields = f_accept, .summary = "Registers and joins"},
+     .body = HTTP_BODY_JSON, .fields = f_accept, .body_max = API_OPEN_BODY_MAX, .summary = "Registers and joins"},
     {.pattern = NULL},
 };

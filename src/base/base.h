@@ -221,7 +221,8 @@ void map_free(struct map *m);
 /* ---- JSON ------------------------------------------------------------------------------------ */
 #define JSON_DEPTH_MAX \
     64 /* nesting accepted from outside: jansson recurses, a fiber's stack is small */
-/* Parses one JSON value from outside. Limits: JSON_DEPTH_MAX, valid UTF-8, no trailing bytes,
+enum { JSON_GROUPS_MAX = 1 << 17, JSON_VALUES_MAX = 1 << 20 }; /* bound the memory of a text */
+/* Parses one JSON value from outside. Limits: those above, valid UTF-8, no trailing bytes,
  * duplicate keys: last wins. New reference, or NULL with ERR_INVALID "invalid JSON: …" /
  * ERR_NOMEM. */
 json_t *json_parse(struct str text, struct error *err);

@@ -3,12 +3,13 @@
 
 #include <stdio.h>
 
-/* True when brackets outside of strings nest deeper than JSON_DEPTH_MAX. jansson's own limit is
- * made for a larger stack than a fiber has. Malformed text may give any answer; the parser
- * refuses it then. */
-static bool too_deep(struct str text)
+/* True when brackets outside of strings nest deeper than JSON_DEPTH_MAX, or there are more of them
+ * or of values than may be. jansson's own limit of depth is made for a larger stack than a fiber
+ * has, and an empty object of three bytes takes some hundred in memory. Malformed text may give any
+ * answer; the parser refuses it then. */
+static bool over_limits(struct str text, struct error *err)
 {
-    size_t depth = 0;
+    size_t depth = 0, groups = 0, values = 0;
     bool in_string = false;
     for (size_t i = 0; i < text.n; i++) {
         char c = text.p[i];
@@ -21,12 +22,20 @@ static bool too_deep(struct str text)
         } else if (c == '"') {
             in_string = true;
         } else if (c == '[' || c == '{') {
+            groups++;
             if (++depth > JSON_DEPTH_MAX) {
-                return true;
+                return !err_set(err, ERR_INVALID, "invalid JSON: nested deeper than %d levels",
+                                JSON_DEPTH_MAX);
             }
+        } else if (c == ',') {
+            values++;
         } else if ((c == ']' || c == '}') && depth > 0) {
             depth--;
         }
+    }
+    if (groups > JSON_GROUPS_MAX || values > JSON_VALUES_MAX) {
+        return !err_set(err, ERR_INVALID, "invalid JSON: more than %d objects and lists or %d values",
+                        JSON_GROUPS_MAX, JSON_VALUES_MAX);
     }
     return false;
 }
@@ -80,8 +89,7 @@ static json_t *parse(struct str text, size_t flags, struct error *err)
         err_set(err, ERR_INVALID, "invalid JSON: the text is empty");
         return NULL;
     }
-    if (too_deep(text)) {
-        err_set(err, ERR_INVALID, "invalid JSON: nested deeper than %d levels", JSON_DEPTH_MAX);
+    if (over_limits(text, err)) {
         return NULL;
     }
     if (memchr(text.p, '\0', text.n)) {

@@ -77,6 +77,9 @@ struct str http_param(const struct http_request *r, size_t index);
 struct str http_query(const struct http_request *r,
                       const char *key);            /* first, decoded (plus is space); STR_NONE */
 bool http_peer_gone(const struct http_request *r); /* the client closed while the handler works */
+/* json_parse or json_parse_words, large texts on a worker, since nothing may hold up the loop. May
+ * wait. */
+json_t *net_json_parse(struct str text, bool words, struct error *err);
 
 /* Answers. Exactly one of these ends a handler; without one the server answers 500. Later calls are
  * ignored (and logged). */

@@ -243,17 +243,21 @@ static void parse_work(void *arg)
     job->json = parse_text(job->text, job->words, job->err);
 }
 
-/* Parses r->body; large ones on a worker, since nothing may hold up the loop. */
-static json_t *parse_body(struct http_request *r, struct error *err)
+json_t *net_json_parse(struct str text, bool words, struct error *err)
 {
-    if (r->body.n <= JSON_ON_LOOP)
-        return arena_json(r->arena, parse_text(r->body, r->route->words, err));
-    struct parse_job job = {.text = r->body, .words = r->route->words, .err = err};
+    if (text.n <= JSON_ON_LOOP)
+        return parse_text(text, words, err);
+    struct parse_job job = {.text = text, .words = words, .err = err};
     if (!task_work(parse_work, &job, err)) {
         json_decref(job.json);
         return NULL;
     }
-    return arena_json(r->arena, job.json);
+    return job.json;
+}
+
+static json_t *parse_body(struct http_request *r, struct error *err)
+{
+    return arena_json(r->arena, net_json_parse(r->body, r->route->words, err));
 }
 
 static bool is_json_type(struct str type)

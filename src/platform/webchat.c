@@ -203,7 +203,7 @@ static bool take_message(struct webchat *w, struct webchat_conn_opts *o, struct 
 static bool __attribute__((noinline)) take_frame(struct webchat *w, struct webchat_conn_opts *o, struct conn *c, const struct ws_msg *msg)
 {
     struct error err = {0};
-    auto_json frame = json_parse_words(msg->data, &err);
+    auto_json frame = net_json_parse(msg->data, true, &err);
     c->active_us = time_wall_us();
     if (!frame) {
         send_error(c->ws, "Invalid JSON format");

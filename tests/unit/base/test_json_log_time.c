@@ -56,6 +56,25 @@ static void test_parse_limits(void **state)
         nested(&b, 50000, kind ? '{' : '[', kind ? '}' : ']');
         refuse(buf_view(&b));
     }
+    /* Three bytes of an empty object take some hundred in memory. */
+    auto_buf wide = BUF(4 << 20);
+    for (int kind = 0; kind < 2; kind++) {
+        int most = kind ? JSON_VALUES_MAX + 1 : JSON_GROUPS_MAX - 1;
+        for (int over = 0; over < 2; over++) {
+            buf_clear(&wide);
+            buf_c(&wide, '[');
+            for (int i = 0; i < most + over; i++)
+                buf_z(&wide, kind ? &",0"[i == 0] : &",{}"[i == 0]);
+            buf_c(&wide, ']');
+            if (over) {
+                refuse(buf_view(&wide));
+            } else {
+                json_t *j = json_parse(buf_view(&wide), &err);
+                assert_int_equal(json_array_size(j), most);
+                json_decref(j);
+            }
+        }
+    }
     auto_json many = parse("[[],[],[],{},{},[[]],\"]]]}\"]"); /* width is not depth */
     assert_int_equal(json_array_size(many), 7);
 }
