@@ -146,13 +146,15 @@ static int serve(void *arg)
     struct service s = {.options = arg};
     struct error err = {0};
     int status = 1;
-    if (start(&s, &err)) {
+    const uint32_t stops = 1u << SIGTERM | 1u << SIGINT | 1u << SIGHUP;
+    /* Caught before anybody is told that the program is ready: whoever then stops it at once gets an orderly stop. */
+    if (start(&s, &err) && task_signal_catch(stops, &err)) {
         log_info("app", "parley %s serves http://127.0.0.1:%u data=%s database=%s", PARLEY_VERSION, http_server_port(s.server),
                  config_data_dir(s.config), config_str(s.config, "database.use"));
         printf("Parley is ready: http://127.0.0.1:%u\n", http_server_port(s.server));
         fflush(stdout);
         task_watchdog_start(STALL_MS);
-        int sig = task_signal_wait(1u << SIGTERM | 1u << SIGINT | 1u << SIGHUP, &err);
+        int sig = task_signal_wait(stops, &err);
         log_info("app", "stopping: signal %d", sig);
         status = 0;
     } else {

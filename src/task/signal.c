@@ -97,6 +97,11 @@ static bool catch_all(uint32_t mask, struct error *err)
     return true;
 }
 
+bool task_signal_catch(uint32_t mask, struct error *err)
+{
+    return open_event(err) && catch_all(mask, err);
+}
+
 int task_signal_wait(uint32_t mask, struct error *err)
 {
     if (!wait_begin(err) || !open_event(err) || !catch_all(mask, err)) {

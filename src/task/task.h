@@ -188,6 +188,8 @@ bool task_write_all(int fd, const void *p, size_t n, struct error *err) warn_unu
  * cancel or deadline. From the first call to the end of task_run they have no other effect on the
  * process, and one that comes while nobody waits is kept; delivered once, to the first waiter. */
 int task_signal_wait(uint32_t mask, struct error *err) warn_unused;
+/* Keeps these signals for task_signal_wait from now on. */
+bool task_signal_catch(uint32_t mask, struct error *err) warn_unused;
 
 /* ---- system calls that tests can make fail
  * ------------------------------------------------------ As the calls they are named after (-1
