@@ -405,7 +405,9 @@ static void do_sync(struct intake *in)
             hb_sync_wait(st, &s, in->r, wait_ms);
         map_del(&st->syncs, str_c(key));
         hb_state_unref(st);
-        if (ok)
+        if (ok && !s.done && http_peer_gone(in->r))
+            refuse(in->r, 503, 50301, "the client closed its side before the answer came");
+        else if (ok)
             answer_json(in->r, 200,
                         json_pack("{s:i,s:s,s:{s:s,s:s,s:o}}", "code", 0, "msg", "ok", "data",
                                   "session_id", in->m.session_id, "reply_to", in->id, "message",
