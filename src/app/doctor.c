@@ -220,6 +220,12 @@ static void check_sqlite(struct doctor *d, const struct config *c)
                    "%s belongs to another program: name another in database.sqlite.path", path);
         return;
     }
+    if (p.unclear) {
+        doctor_say(d, DOCTOR_NOTE, "database",
+                   "%s can be judged only when its journal (-wal) has been taken up: %s", path,
+                   p.in_use ? "a running server holds it" : "start the server");
+        return;
+    }
     if (access(path, W_OK) != 0)
         doctor_say(d, DOCTOR_MISSING, "database", "%s cannot be written: change its owner or mode",
                    path);

@@ -70,7 +70,12 @@ bool db_peek(const char *path, struct db_peek *out, struct error *err)
     bool ok = sqlite3_open_v2(uri_of(a, path), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) ==
                   SQLITE_OK &&
               number_of(db, "SELECT COUNT(*) FROM sqlite_master", &tables);
-    if (!ok)
+    /* Killed while the journal was moved into it, the file alone may look malformed and be none the worse. */
+    out->unclear =
+        !ok && out->unfinished && db && (sqlite3_extended_errcode(db) & 0xff) == SQLITE_CORRUPT;
+    if (out->unclear)
+        ok = true;
+    else if (!ok)
         err_set(err, ERR_IO, "the database cannot be read: %s",
                 db ? sqlite3_errmsg(db) : "no memory");
     else if (!number_of(db, "SELECT COALESCE(MAX(number), 0) FROM parley_migrations",
