@@ -2,9 +2,9 @@
 # Builds the fuzz targets with clang, ASan and UBSan and runs each on its corpus.
 #   fuzz.sh [-r RUNS | -t SECONDS] [--counts FILE] [target ...]      default: 10,000,000 runs of every target
 # A target is tests/fuzz/fuzz_<name>.c, its corpus tests/fuzz/corpus/fuzz_<name>/, its dictionary fuzz_<name>.dict beside it.
-# What a run discovers stays in $BUILD-fuzz/corpus; inputs that failed are kept in $BUILD-fuzz/found. A run with leak detection
-# comes first; the long one goes without, and without the traces of allocations, which cost a third of the speed: run the target
-# on the failed input for those.
+# What a run discovers stays in $BUILD-fuzz/corpus; inputs that failed are kept in $BUILD-fuzz/found. Before a run of many RUNS
+# comes a short one with leak detection; the long one goes without, and without the traces of allocations, which cost a third of
+# the speed: run the target on the failed input for those.
 . "$(dirname "$0")/common.sh"
 limit=(-runs=10000000) counts='' targets=()
 while [ $# -gt 0 ]; do
@@ -38,12 +38,13 @@ fuzz() { # TARGET OPTION...: one run of it on its corpora
 }
 
 one() {
-    local target=$1 log=$dir/log/$1 asan=detect_stack_use_after_return=0 runs
+    local target=$1 log=$dir/log/$1 asan=detect_stack_use_after_return=0 short=("${limit[@]}") runs
+    [[ ${limit[0]} != -runs=* ]] || short=(-runs=10000 -max_total_time=5)
     mkdir -p "$dir/corpus/$target" "$dir/found" "$dir/log"
     : >"$log"
-    if ASAN_OPTIONS=$asan fuzz "$target" -runs=10000 -max_total_time=5 &&
+    if ASAN_OPTIONS=$asan fuzz "$target" "${short[@]}" && { [[ ${limit[0]} != -runs=* ]] ||
         ASAN_OPTIONS=$asan:malloc_context_size=0:quarantine_size_mb=8:thread_local_quarantine_size_kb=64 \
-            fuzz "$target" "${limit[@]}" -detect_leaks=0; then
+            fuzz "$target" "${limit[@]}" -detect_leaks=0; }; then
         runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
         printf 'ok      %-24s %s runs\n' "$target" "$runs"
     else
