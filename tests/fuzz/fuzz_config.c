@@ -41,32 +41,54 @@ static void change_and_compare(struct arena *a, struct str text, const struct ya
     json_decref(wanted);
 }
 
+/* The template is large: it is read once, and a whole configuration is made of one input in 64 only. */
+static const json_t *defaults(void)
+{
+    static struct config *c;
+    if (!c) {
+        static const char *const none[] = {NULL};
+        struct error err;
+        base_init();
+        log_setup(LOG_ERROR, false, -1);
+        c = config_of_text(S(""), none, &err);
+        check(c != NULL);
+    }
+    return c->defaults;
+}
+
+static void apply(const json_t *given, const char *const *env, bool fill)
+{
+    struct error err = {0};
+    auto_json own = given ? json_deep_copy(given) : json_object();
+    check(!fill || backfill(own, defaults(), &err) || err.msg[0]);
+    err = (struct error){0};
+    check(env_apply(own, defaults(), env, &err) || err.msg[0]);
+    check(json_is_object(own));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static bool ready;
-    if (!ready) {
-        base_init();
-        log_setup(LOG_ERROR, false, 2);
-        ready = true;
-    }
     struct error err = {.code = ERR_NONE};
     struct str text = str_n((const char *)data, size), rest = text, line;
-    struct arena *a = arena_new((size_t)1 << 30);
+    defaults();
+    auto_arena a = arena_new((size_t)1 << 30);
     check(a != NULL);
+    const char *env[] = {NULL, NULL};
     if (size && str_split(&rest, '\n', &line) && str_chr(line, '=') >= 0) {
-        const char *env[] = {str_z(a, line), NULL};
-        struct config *c = config_of_text(rest, env, &err);
-        check(c || err.msg[0]);
-        config_free(c);
+        env[0] = str_z(a, line);
         text = rest.p ? rest : S("");
     }
-    struct yaml_node *root = yaml_parse(a, text, "fuzz", &err);
-    json_t *j = root ? yaml_json(root, "fuzz", &err) : NULL;
-    check(j || err.msg[0]);
-    if (json_is_object(j)) {
-        change_and_compare(a, text, root, j);
+    if (size % 64 == 0) {
+        struct config *c = config_of_text(text, env, &err);
+        check(c || err.msg[0]);
+        config_free(c);
     }
-    json_decref(j);
-    arena_free(a);
+    struct yaml_node *root = yaml_parse(a, text, "fuzz", &err);
+    auto_json j = root ? yaml_json(root, "fuzz", &err) : NULL;
+    check(j || err.msg[0]);
+    if (env[0])
+        apply(json_is_object(j) ? j : NULL, env, size % 16 == 0);
+    if (json_is_object(j))
+        change_and_compare(a, text, root, j);
     return 0;
 }
