@@ -177,7 +177,7 @@ static void too_large(struct http_conn *c)
     c->run->too_large = true;
     c->run->keep = false;
     c->linger = true;
-    buf_free(&c->run->body);
+    run_drop_body(c->run);
     conn_start(c);
 }
 
@@ -218,11 +218,18 @@ static void conn_head(struct http_conn *c, const char *p, size_t n)
 /* Bytes of a body; returns how many were taken. */
 static size_t conn_body(struct http_conn *c, const char *p, size_t n)
 {
+    struct http_server *s = c->server;
     struct http_run *run = c->run;
-    size_t used = 0;
+    size_t used = 0, had = run->body.cap;
+    if (s->bodies > CONN_BODIES_MAX && run->body.n + n > CONN_BODY_SMALL) {
+        conn_refuse(c, 503);
+        return n;
+    }
     if (!run->chunked) {
         used = run->left < n ? (size_t)run->left : n;
-        if (!buf_add(&run->body, p, used)) {
+        bool added = buf_add(&run->body, p, used);
+        s->bodies += run->body.cap - had;
+        if (!added) {
             conn_refuse(c, 503);
             return n;
         }
@@ -232,7 +239,9 @@ static size_t conn_body(struct http_conn *c, const char *p, size_t n)
             conn_start(c);
         return used;
     }
-    switch (chunked_feed(&run->ck, p, n, &used, &run->body)) {
+    enum chunked_result result = chunked_feed(&run->ck, p, n, &used, &run->body);
+    s->bodies += run->body.cap - had;
+    switch (result) {
     case CHUNKED_MORE: c->got += used; break;
     case CHUNKED_END: conn_start(c); break;
     case CHUNKED_BAD: conn_refuse(c, 400); return n;

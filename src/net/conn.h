@@ -18,6 +18,8 @@ enum {
     CONN_LINGER_MS = 1000,        /* how long a refused client may go on sending before the close */
     RUN_SPARES = 64,              /* blocks of ended requests that are kept for the next ones */
     RUN_SPARE_SIZE = 2048,        /* their size; larger requests are allocated for themselves */
+    CONN_BODIES_MAX = 256 << 20,  /* memory of all bodies; over it only small ones are taken */
+    CONN_BODY_SMALL = 64 * 1024,
     CONN_SIDE_MAX = 16 * 1024,    /* bytes of chunk extensions and trailers, which are ignored */
 };
 
@@ -149,6 +151,7 @@ struct http_server {
     uv_poll_t listener;
     size_t handles; /* libuv handles not yet closed */
     size_t open, running, sockets;
+    size_t bodies; /* bytes of memory in their buffers */
     uint64_t accepted, requests, refused;
     int listen_fd, spare_fd; /* spare_fd: given up for a moment when descriptors run out */
     uint16_t port;
@@ -185,6 +188,8 @@ void ws_server_stop(struct list *node); /* of s->websockets: the server goes awa
 
 /* server_run.c */
 bool run_start(struct http_run *run); /* in a fiber; false: it could not be started */
+/* The memory of its body goes back, and out of the sum. */
+void run_drop_body(struct http_run *run);
 void run_free(struct http_run *run);
 void run_free_spares(struct http_server *s);
 /* New request from the head in s->head, whose text is p[0..n). NULL: memory. */

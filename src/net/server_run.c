@@ -156,10 +156,16 @@ static struct http_run *run_block(struct http_server *s, size_t size)
     return run;
 }
 
+void run_drop_body(struct http_run *run)
+{
+    run->server->bodies -= run->body.cap;
+    buf_free(&run->body);
+}
+
 void run_free(struct http_run *run)
 {
     struct http_server *s = run->server;
-    buf_free(&run->body);
+    run_drop_body(run);
     buf_free(&run->extra);
     /* An arena that nobody used is as good as new. */
     bool fresh = arena_used(run->r.arena) == 0 && !arena_failed(run->r.arena);
