@@ -402,12 +402,10 @@ static void do_sync(struct intake *in)
         st->refs++;
         bool ok = take_in(in, &got, &err);
         if (ok && !got.discarded)
-            hb_sync_wait(st, &s, in->r, wait_ms);
+            ok = hb_sync_wait(st, &s, in->r, wait_ms, &err);
         map_del(&st->syncs, str_c(key));
         hb_state_unref(st);
-        if (ok && !s.done && http_peer_gone(in->r))
-            refuse(in->r, 503, 50301, "the client closed its side before the answer came");
-        else if (ok)
+        if (ok)
             answer_json(in->r, 200,
                         json_pack("{s:i,s:s,s:{s:s,s:s,s:o}}", "code", 0, "msg", "ok", "data",
                                   "session_id", in->m.session_id, "reply_to", in->id, "message",

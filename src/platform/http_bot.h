@@ -72,8 +72,10 @@ void hb_key_give_back(struct hb_state *st, const char *hex);
 void hb_keys_free(struct hb_state *st);
 /* Gives a part to the /sync call that waits for it; false: nobody does. */
 bool hb_sync_reply(struct hb_state *st, const char *key, const struct reply *r);
-/* Waits until its answer is whole, at most `ms`, or the client has gone. */
-void hb_sync_wait(struct hb_state *st, struct hb_sync *s, struct http_request *r, int64_t ms);
+/* Waits until its answer is whole, at most `ms` (true then as well). False: the client or the bot has
+ * gone, or the process stops, so that what has come is no answer. */
+bool hb_sync_wait(struct hb_state *st, struct hb_sync *s, struct http_request *r, int64_t ms,
+                  struct error *err) warn_unused;
 json_t *hb_sync_message(const struct hb_sync *s); /* new reference */
 
 /* ---- http_bot_out.c --------------------------------------------------------------------------------------------------------- */

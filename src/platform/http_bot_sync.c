@@ -91,21 +91,27 @@ bool hb_sync_reply(struct hb_state *st, const char *key, const struct reply *r)
     return true;
 }
 
-void hb_sync_wait(struct hb_state *st, struct hb_sync *s, struct http_request *r, int64_t ms)
+bool hb_sync_wait(struct hb_state *st, struct hb_sync *s, struct http_request *r, int64_t ms,
+                  struct error *err)
 {
     int64_t end = time_mono_us() + ms * 1000;
-    while (!s->done && !st->gone && !http_peer_gone(r)) {
+    while (!s->done) {
         int64_t left = (end - time_mono_us()) / 1000;
+        if (st->gone)
+            return err_set(err, ERR_UNAVAILABLE, "the bot no longer exists");
+        if (http_peer_gone(r))
+            return err_set(err, ERR_UNAVAILABLE,
+                           "the client closed its side before the answer came");
         if (left <= 0)
-            return;
-        struct error err = {0};
+            return true;
         struct task_deadline d;
         task_deadline_push(&d, left < PEER_CHECK_MS ? left : PEER_CHECK_MS);
-        bool ok = task_cond_wait(&s->cond, &err);
+        bool ok = task_cond_wait(&s->cond, err);
         task_deadline_pop(&d);
-        if (!ok && err.code != ERR_TIMEOUT)
-            return;
+        if (!ok && err->code != ERR_TIMEOUT)
+            return s->done; /* the process stops: what has come is no answer */
     }
+    return true;
 }
 
 json_t *hb_sync_message(const struct hb_sync *s)

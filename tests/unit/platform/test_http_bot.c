@@ -347,6 +347,12 @@ static void sync_ends(struct lab *l)
                                              .final = true}) == REPLY_QUEUED);
     check(l, lab_wait(l, 1) && strcmp(lab_text(l, 0), "late") == 0);
     json_decref(c.answer);
+    /* An answer that will not come is no empty success. */
+    begin(l, &c, HELLO, NULL);
+    platform_unload(l->platform, &l->scope, LAB_BOT);
+    ended(l, &c);
+    check(l, c.status == 503);
+    json_decref(c.answer);
 }
 
 static void configurations(struct lab *l)
