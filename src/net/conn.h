@@ -151,7 +151,7 @@ struct http_server {
     uv_poll_t listener;
     size_t handles; /* libuv handles not yet closed */
     size_t open, running, sockets;
-    size_t bodies; /* bytes of memory in their buffers */
+    size_t bodies; /* bytes of memory in buffers of bodies and half WebSocket messages */
     uint64_t accepted, requests, refused;
     int listen_fd, spare_fd; /* spare_fd: given up for a moment when descriptors run out */
     uint16_t port;

@@ -390,6 +390,7 @@ static void ws_free(struct ws *w)
     while ((node = list_pop(&w->inbox)))
         drop_in(container_of(node, struct ws_in, node));
     drop_in(w->current);
+    ws_uncount(w);
     buf_free(&w->message);
     outq_free(&w->out);
     mem_free(w->block);

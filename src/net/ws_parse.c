@@ -57,21 +57,34 @@ static void on_start(wslay_event_context_ptr ctx,
     }
 }
 
+void ws_uncount(struct ws *w)
+{
+    if (w->server)
+        w->server->bodies -= w->message.cap;
+}
+
 static void on_chunk(wslay_event_context_ptr ctx,
                      const struct wslay_event_on_frame_recv_chunk_arg *c, void *arg)
 {
     struct ws *w = arg;
     if (w->in_control || w->too_big || w->shut)
         return;
-    if (!buf_add(&w->message, c->data, c->data_length)) {
+    /* Half a message may stay for ever: it counts like the body of a request. */
+    bool full = w->server && w->server->bodies > CONN_BODIES_MAX &&
+                w->message.n + c->data_length > CONN_BODY_SMALL;
+    size_t had = w->message.cap;
+    if (full || !buf_add(&w->message, c->data, c->data_length)) {
         w->no_memory = true;
         wslay_event_shutdown_read(ctx);
     }
+    if (w->server)
+        w->server->bodies += w->message.cap - had;
 }
 
 static void take_message(struct ws *w)
 {
     struct ws_in *in = w->shut ? NULL : new (struct ws_in);
+    ws_uncount(w);
     if (!in) {
         w->no_memory = w->no_memory || !w->shut;
         buf_free(&w->message);

@@ -77,6 +77,7 @@ bool ws_random(void *p, size_t n);
 
 /* ws_parse.c */
 void ws_parse_end(struct ws *w); /* drops the wslay context */
+void ws_uncount(struct ws *w);   /* the half message leaves the sum of the server's bodies */
 
 /* base64(SHA-1(key + GUID)) of RFC 6455 §4.2.2; out holds 29 bytes. */
 bool ws_accept_key(struct str key, char out[29]);
