@@ -137,7 +137,8 @@ static bool put_real(struct buf *out, struct str text)
             return buf_add(out, z, (size_t)n) && (strpbrk(z, ".e") || buf_z(out, ".0"));
         }
     }
-    return buf_str(out, text);
+    /* Seventeen digits without a point would be read back as an integer. */
+    return buf_str(out, text) && (str_find(text, S(".")) >= 0 || str_find(text, S("e")) >= 0 || buf_z(out, ".0"));
 }
 
 static bool put_char(struct buf *b, char c)
