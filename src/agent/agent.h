@@ -15,16 +15,17 @@ struct agent_output {
 struct agent_run {
     struct query *query;
     struct models *models;
-    bool stream;                        /* the adapter takes chunks */
+    bool stream; /* the adapter takes chunks */
     /* Called for each output in order; false: stop (error passed up). May wait (it sends). */
     bool (*emit)(void *arg, const struct agent_output *out, struct error *err);
     /* Called after each model call for the monitoring record; usage NULL: unknown; err NULL: it went well. May be NULL. */
-    void (*on_call)(void *arg, const struct model *m, int64_t duration_ms, const struct llm_usage *usage, const struct error *err);
+    void (*on_call)(void *arg, const struct model *m, int64_t duration_ms,
+                    const struct llm_usage *usage, const struct error *err);
     void *arg;
-    int64_t max_chars, max_chunks;      /* system.response_limits */
+    int64_t max_chars, max_chunks; /* system.response_limits */
 };
 struct runner {
-    const char *name;                   /* "local-agent" */
+    const char *name; /* "local-agent" */
     bool (*run)(const struct agent_run *run, struct error *err);
 };
 extern const struct runner *const runners[]; /* NULL-terminated */

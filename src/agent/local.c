@@ -6,9 +6,9 @@ enum { SMALL_ANSWER = 32 << 10, PACE_US = 50000, CANDIDATES_MAX = 16, TEXT_MAX =
 
 struct turn {
     const struct agent_run *run;
-    json_t *messages;                     /* owned: the request's */
+    json_t *messages; /* owned: the request's */
     struct model *candidates[CANDIDATES_MAX];
-    const char *levels[CANDIDATES_MAX];   /* reasoning overrides, borrowed from the config */
+    const char *levels[CANDIDATES_MAX]; /* reasoning overrides, borrowed from the config */
     size_t count;
     bool remove_think;
     int64_t sequence, chunks;
@@ -17,9 +17,13 @@ struct turn {
 static bool limits(const struct turn *t, size_t chars, struct error *err)
 {
     if ((int64_t)chars > t->run->max_chars)
-        return err_set(err, ERR_TOO_LARGE, "Provider response exceeds the configured limit (system.response_limits.max_generated_chars)");
+        return err_set(
+            err, ERR_TOO_LARGE,
+            "Provider response exceeds the configured limit (system.response_limits.max_generated_chars)");
     if (t->chunks > t->run->max_chunks)
-        return err_set(err, ERR_TOO_LARGE, "Provider stream exceeds the configured event limit (system.response_limits.max_stream_chunks)");
+        return err_set(
+            err, ERR_TOO_LARGE,
+            "Provider stream exceeds the configured event limit (system.response_limits.max_stream_chunks)");
     return true;
 }
 
@@ -30,11 +34,13 @@ static bool collect(struct turn *t, struct error *err)
     const json_t *conf = json_at(q->config, "ai.local-agent.model");
     const json_t *levels = json_object_get(conf, "reasoning");
     const json_t *fallbacks = json_object_get(q->variables, "_fallback_model_uuids");
-    const char *primary = json_is_string(conf) ? json_string_value(conf) : json_z_or(conf, "primary", "");
+    const char *primary =
+        json_is_string(conf) ? json_string_value(conf) : json_z_or(conf, "primary", "");
     for (size_t i = 0; i <= json_array_size(fallbacks) && t->count < CANDIDATES_MAX; i++) {
         const char *uuid = i == 0 ? primary : json_string_value(json_array_get(fallbacks, i - 1));
         struct error miss = {0};
-        struct model *m = uuid && *uuid ? models_get(t->run->models, &q->scope, MODEL_LLM, uuid, &miss) : NULL;
+        struct model *m =
+            uuid && *uuid ? models_get(t->run->models, &q->scope, MODEL_LLM, uuid, &miss) : NULL;
         if (miss.code == ERR_CANCELED) {
             *err = miss;
             return false;
@@ -44,25 +50,30 @@ static bool collect(struct turn *t, struct error *err)
         t->levels[t->count] = json_z_or(levels, uuid, "provider_default");
         t->candidates[t->count++] = m;
     }
-    return t->count > 0 || err_set(err, ERR_NOT_FOUND, "No LLM model configured for local-agent runner");
+    return t->count > 0 ||
+           err_set(err, ERR_NOT_FOUND, "No LLM model configured for local-agent runner");
 }
 
 static bool build_messages(struct turn *t, struct error *err)
 {
     const struct query *q = t->run->query;
     t->messages = json_array();
-    bool ok = t->messages && json_array_extend(t->messages, q->prompt) == 0 && json_array_extend(t->messages, q->messages) == 0 &&
+    bool ok = t->messages && json_array_extend(t->messages, q->prompt) == 0 &&
+              json_array_extend(t->messages, q->messages) == 0 &&
               json_array_append(t->messages, q->user_message) == 0;
     return ok || err_set(err, ERR_NOMEM, "out of memory");
 }
 
 static struct llm_request request_of(const struct turn *t, size_t candidate)
 {
-    return (struct llm_request){.messages = t->messages, .reasoning_level = t->levels[candidate], .remove_think = t->remove_think};
+    return (struct llm_request){.messages = t->messages,
+                                .reasoning_level = t->levels[candidate],
+                                .remove_think = t->remove_think};
 }
 
 /* One record for each model call (pipeline.md §11). */
-static void record_call(const struct turn *t, const struct model *m, int64_t started_us, const struct llm_usage *u, const struct error *err)
+static void record_call(const struct turn *t, const struct model *m, int64_t started_us,
+                        const struct llm_usage *u, const struct error *err)
 {
     if (t->run->on_call)
         t->run->on_call(t->run->arg, m, (time_mono_us() - started_us) / 1000, u, err);
@@ -83,7 +94,8 @@ static bool once(struct turn *t, struct error *err)
             if (err->code == ERR_CANCELED)
                 return false;
             if (i + 1 < t->count)
-                log_warn("agent", "model %s failed, the next one is asked: %s", model_name(t->candidates[i]), err->msg);
+                log_warn("agent", "model %s failed, the next one is asked: %s",
+                         model_name(t->candidates[i]), err->msg);
             continue;
         }
         struct str text = llm_content_text(t->run->query->arena, a.message);
@@ -98,8 +110,8 @@ static bool once(struct turn *t, struct error *err)
 /* ---- streaming -------------------------------------------------------------------------------------------------------------- */
 
 struct growth {
-    struct buf text;          /* all so far */
-    size_t shown;             /* bytes in the last chunk handed out */
+    struct buf text; /* all so far */
+    size_t shown;    /* bytes in the last chunk handed out */
     int64_t shown_us;
     bool first;
 };
@@ -109,22 +121,26 @@ struct growth {
 static bool due(const struct growth *g)
 {
     size_t fresh = g->text.n - g->shown;
-    return fresh > 0 && (g->text.n <= SMALL_ANSWER || fresh >= g->text.n / 64 || time_mono_us() - g->shown_us >= PACE_US);
+    return fresh > 0 && (g->text.n <= SMALL_ANSWER || fresh >= g->text.n / 64 ||
+                         time_mono_us() - g->shown_us >= PACE_US);
 }
 
-static bool emit_chunk(struct turn *t, struct growth *g, json_t *message_stolen, bool final, struct error *err)
+static bool emit_chunk(struct turn *t, struct growth *g, json_t *message_stolen, bool final,
+                       struct error *err)
 {
     auto_json m = message_stolen;
     if (!m)
         return err_set(err, ERR_NOMEM, "out of memory");
-    struct agent_output out = {.message = m, .is_chunk = true, .is_final = final, .sequence = ++t->sequence};
+    struct agent_output out = {
+        .message = m, .is_chunk = true, .is_final = final, .sequence = ++t->sequence};
     g->shown = g->text.n;
     g->shown_us = time_mono_us();
     return t->run->emit(t->run->arg, &out, err);
 }
 
 /* The final message with the text as it was streamed (think handling applied). */
-static bool finish(struct turn *t, struct llm_stream *s, struct growth *g, struct llm_usage *usage, struct error *err)
+static bool finish(struct turn *t, struct llm_stream *s, struct growth *g, struct llm_usage *usage,
+                   struct error *err)
 {
     struct llm_answer a = {0};
     if (!llm_stream_answer(s, &a, err))
@@ -137,13 +153,16 @@ static bool finish(struct turn *t, struct llm_stream *s, struct growth *g, struc
 }
 
 /* True: the candidate has been used up, successfully or not (*used); false with *used unset: the next one may be tried. */
-static bool stream_one(struct turn *t, size_t i, bool *used, struct llm_usage *usage, struct error *err)
+static bool stream_one(struct turn *t, size_t i, bool *used, struct llm_usage *usage,
+                       struct error *err)
 {
     struct llm_request req = request_of(t, i);
     struct llm_stream *s = llm_open(t->candidates[i], &req, err);
     if (!s)
         return false;
-    struct growth g = {.text = BUF(t->run->max_chars < TEXT_MAX / 4 ? (size_t)t->run->max_chars * 4 + 4096 : TEXT_MAX)};
+    struct growth g = {.text = BUF(t->run->max_chars < TEXT_MAX / 4
+                                       ? (size_t)t->run->max_chars * 4 + 4096
+                                       : TEXT_MAX)};
     size_t chars = 0;
     bool ok = true;
     for (;;) {
@@ -154,7 +173,8 @@ static bool stream_one(struct turn *t, size_t i, bool *used, struct llm_usage *u
         *used = true;
         t->chunks++;
         chars += utf8_count(d.text);
-        ok = buf_str(&g.text, d.text) || err_set(err, ERR_TOO_LARGE, "Provider response exceeds the configured limit");
+        ok = buf_str(&g.text, d.text) ||
+             err_set(err, ERR_TOO_LARGE, "Provider response exceeds the configured limit");
         ok = ok && limits(t, chars, err);
         if (ok && d.done)
             ok = finish(t, s, &g, usage, err);
@@ -181,7 +201,8 @@ static bool streaming(struct turn *t, struct error *err)
         if (ok || used || err->code == ERR_CANCELED)
             return ok;
         if (i + 1 < t->count)
-            log_warn("agent", "model %s failed, the next one is asked: %s", model_name(t->candidates[i]), err->msg);
+            log_warn("agent", "model %s failed, the next one is asked: %s",
+                     model_name(t->candidates[i]), err->msg);
     }
     return false;
 }
@@ -191,7 +212,8 @@ static bool run(const struct agent_run *r, struct error *err)
     struct turn t = {.run = r};
     const json_t *think = json_at(r->query->config, "output.misc.remove-think");
     t.remove_think = json_is_true(think);
-    bool ok = collect(&t, err) && build_messages(&t, err) && (r->stream ? streaming(&t, err) : once(&t, err));
+    bool ok = collect(&t, err) && build_messages(&t, err) &&
+              (r->stream ? streaming(&t, err) : once(&t, err));
     for (size_t i = 0; i < t.count; i++)
         model_unref(t.candidates[i]);
     json_decref(t.messages);

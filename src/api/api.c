@@ -44,7 +44,8 @@ static void answer(struct http_request *r, int status, json_t *stolen)
     if (stolen && json_put(&b, stolen)) {
         http_answer(r, status, "application/json", buf_view(&b));
     } else {
-        static const char text[] = "{\"code\":\"internal_error\",\"msg\":\"Internal server error\"}";
+        static const char text[] =
+            "{\"code\":\"internal_error\",\"msg\":\"Internal server error\"}";
         http_answer_static(r, 500, "application/json", text, sizeof text - 1);
     }
     json_decref(stolen);
@@ -52,7 +53,8 @@ static void answer(struct http_request *r, int status, json_t *stolen)
 
 void api_ok(struct http_request *r, json_t *data)
 {
-    answer(r, 200, json_pack("{s:i,s:s,s:o}", "code", 0, "msg", "ok", "data", data ? data : json_null()));
+    answer(r, 200,
+           json_pack("{s:i,s:s,s:o}", "code", 0, "msg", "ok", "data", data ? data : json_null()));
 }
 
 void api_soft(struct http_request *r, int code, const char *msg)
@@ -67,13 +69,18 @@ void api_fail(struct http_request *r, int http, const char *code, const char *fm
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    answer(r, http, json_pack("{s:o,s:o}", "code", code ? json_string(code) : json_integer(-1), "msg", json_strn(str_c(text))));
+    answer(r, http,
+           json_pack("{s:o,s:o}", "code", code ? json_string(code) : json_integer(-1), "msg",
+                     json_strn(str_c(text))));
 }
 
 static void internal(struct http_request *r, const struct error *err)
 {
-    log_error("api", "request_id=%s %s " STR_FMT ": %s", r->request_id, http_method_name(r->method), STR_ARG(r->path), err->msg);
-    answer(r, 500, json_pack("{s:s,s:s,s:s}", "code", "internal_error", "msg", "Internal server error", "request_id", r->request_id));
+    log_error("api", "request_id=%s %s " STR_FMT ": %s", r->request_id, http_method_name(r->method),
+              STR_ARG(r->path), err->msg);
+    answer(r, 500,
+           json_pack("{s:s,s:s,s:s}", "code", "internal_error", "msg", "Internal server error",
+                     "request_id", r->request_id));
 }
 
 void api_error(struct http_request *r, const struct error *err)
@@ -89,13 +96,16 @@ void api_error(struct http_request *r, const struct error *err)
     case ERR_NOT_FOUND:
         /* Missing and foreign are one (tenancy.md §1.1). */
         api_fail(r, err_http(err), err->tag ? err->tag : "resource_not_found", "%s",
-                 !err->tag || strcmp(err->tag, "resource_not_found") == 0 ? "Resource not found" : err->msg);
+                 !err->tag || strcmp(err->tag, "resource_not_found") == 0 ? "Resource not found"
+                                                                          : err->msg);
         return;
     case ERR_UNAUTHORIZED:
         if (err->tag && strcmp(err->tag, "invalid_authentication") == 0)
             log_info("api", "request_id=%s authentication refused: %s", r->request_id, err->msg);
         api_fail(r, err_http(err), err->tag, "%s",
-                 err->tag && strcmp(err->tag, "invalid_authentication") == 0 ? "Invalid authentication credentials" : err->msg);
+                 err->tag && strcmp(err->tag, "invalid_authentication") == 0
+                     ? "Invalid authentication credentials"
+                     : err->msg);
         return;
     default: api_fail(r, err_http(err), err->tag, "%s", err->msg);
     }
@@ -187,7 +197,8 @@ static void too_large(struct http_request *r, void *arg)
         api_fail(r, 400, NULL, "The body may have at most %zu bytes", r->route->body_max);
         return;
     }
-    static const char text[] = "{\"code\":400,\"msg\":\"File size exceeds 10MB limit. Please split large files into smaller parts.\"}";
+    static const char text[] =
+        "{\"code\":400,\"msg\":\"File size exceeds 10MB limit. Please split large files into smaller parts.\"}";
     http_answer_static(r, 400, "application/json", text, sizeof text - 1);
 }
 
@@ -210,8 +221,9 @@ static void after(const struct http_request *r, int status, size_t bytes, void *
     static const char *const classes[] = {"0xx", "1xx", "2xx", "3xx", "4xx", "5xx"};
     metric_add(a->p->requests, classes[status / 100 < 6 ? status / 100 : 0], 1);
     metric_observe(a->p->latency, NULL, (double)(time_mono_us() - r->start_us) / 1e6);
-    log_debug("access", "%s \"%s " STR_FMT "\" %d %zu %lldus request_id=%s", r->peer, http_method_name(r->method), STR_ARG(r->raw_path),
-              status, bytes, (long long)(time_mono_us() - r->start_us), r->request_id);
+    log_debug("access", "%s \"%s " STR_FMT "\" %d %zu %lldus request_id=%s", r->peer,
+              http_method_name(r->method), STR_ARG(r->raw_path), status, bytes,
+              (long long)(time_mono_us() - r->start_us), r->request_id);
 }
 
 bool api_init(struct api *a, struct error *err)
@@ -220,9 +232,12 @@ bool api_init(struct api *a, struct error *err)
     if (!a->p)
         return err_set(err, ERR_NOMEM, "out of memory");
     task_sem_init(&a->p->hashing, HASH_SLOTS);
-    a->p->requests = metric_new(METRIC_COUNTER, "parley_http_requests_total", "HTTP requests answered, by class of status", "class");
-    a->p->latency = metric_new(METRIC_HISTOGRAM, "parley_http_request_seconds", "Time from request to answer", NULL);
-    a->p->logins = metric_new(METRIC_COUNTER, "parley_logins_total", "Login attempts, by result", "result");
+    a->p->requests = metric_new(METRIC_COUNTER, "parley_http_requests_total",
+                                "HTTP requests answered, by class of status", "class");
+    a->p->latency = metric_new(METRIC_HISTOGRAM, "parley_http_request_seconds",
+                               "Time from request to answer", NULL);
+    a->p->logins =
+        metric_new(METRIC_COUNTER, "parley_logins_total", "Login attempts, by result", "result");
     return true;
 }
 

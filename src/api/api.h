@@ -40,11 +40,15 @@ extern const struct http_route *const api_tables[]; /* routes.c; NULL-terminated
 struct api *api_of(const struct http_request *r);
 const struct principal *api_principal(const struct http_request *r); /* NULL on AUTH_NONE routes */
 const struct scope *api_scope(const struct http_request *r);
-const json_t *api_body(const struct http_request *r);               /* parsed and validated JSON; never NULL on JSON routes */
-void api_ok(struct http_request *r, json_t *data_stolen);           /* NULL: data null */
-void api_soft(struct http_request *r, int code, const char *msg);   /* HTTP 200 with a code */
-void api_fail(struct http_request *r, int http, const char *code /* NULL: -1 */, const char *fmt, ...) printf_like(4, 5);
-void api_error(struct http_request *r, const struct error *err);    /* maps §1.3; logs 500s with the request id */
-bool api_flag(struct http_request *r, const char *query_key, bool fallback, bool *out); /* false: 400 answered */
+const json_t *api_body(
+    const struct http_request *r); /* parsed and validated JSON; never NULL on JSON routes */
+void api_ok(struct http_request *r, json_t *data_stolen);         /* NULL: data null */
+void api_soft(struct http_request *r, int code, const char *msg); /* HTTP 200 with a code */
+void api_fail(struct http_request *r, int http, const char *code /* NULL: -1 */, const char *fmt,
+              ...) printf_like(4, 5);
+void api_error(struct http_request *r,
+               const struct error *err); /* maps §1.3; logs 500s with the request id */
+bool api_flag(struct http_request *r, const char *query_key, bool fallback,
+              bool *out); /* false: 400 answered */
 
 #endif

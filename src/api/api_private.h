@@ -15,29 +15,33 @@ struct api_ctx {
 };
 
 struct api_private {
-    struct map tokens;          /* "<token>|<selector>" → struct cached; bounded */
-    struct task_sem hashing;    /* one password hash at a time (http-api.md §1.8) */
-    int64_t reset_window_us;    /* recovery: fixed window of 15 minutes */
+    struct map tokens;       /* "<token>|<selector>" → struct cached; bounded */
+    struct task_sem hashing; /* one password hash at a time (http-api.md §1.8) */
+    int64_t reset_window_us; /* recovery: fixed window of 15 minutes */
     int reset_used;
-    struct map attempts;        /* failed logins by account and by address */
+    struct map attempts; /* failed logins by account and by address */
     struct metric *requests, *latency, *logins;
-    json_t *openapi;            /* made at the first request */
-    struct map oauth_states;    /* SHA-256 of a state → struct oauth_state (space.c); bounded */
+    json_t *openapi;         /* made at the first request */
+    struct map oauth_states; /* SHA-256 of a state → struct oauth_state (space.c); bounded */
 };
 
 /* http-api.md §1.4. Fills ctx->principal; false: err holds status, code and text for the client. */
-bool auth_request(struct api *a, struct http_request *r, enum auth_kind kind, struct api_ctx *ctx, struct error *err) warn_unused;
+bool auth_request(struct api *a, struct http_request *r, enum auth_kind kind, struct api_ctx *ctx,
+                  struct error *err) warn_unused;
 /* A user token and a selector outside a request (WebSocket chats): as `user` routes. */
-bool auth_user(struct api *a, struct arena *arena, struct str token, struct str selector, struct principal *out, struct error *err) warn_unused;
+bool auth_user(struct api *a, struct arena *arena, struct str token, struct str selector,
+               struct principal *out, struct error *err) warn_unused;
 /* Account of a token without a workspace. */
-bool auth_account(struct api *a, struct arena *arena, struct str token, struct principal *out, struct error *err) warn_unused;
+bool auth_account(struct api *a, struct arena *arena, struct str token, struct principal *out,
+                  struct error *err) warn_unused;
 /* Fresh JWT for an account row (raw). */
 struct str auth_token(struct api *a, struct arena *arena, const json_t *account, struct error *err);
 void auth_cache_free(struct api *a);
 
 /* Password work on a worker, one at a time: a second one gets ERR_CAPACITY 429 blocking_work_capacity_exceeded at once. */
 bool api_hash(struct api *a, struct str password, char phc[256], struct error *err) warn_unused;
-bool api_verify(struct api *a, const char *phc, struct str password, bool *right, struct error *err) warn_unused;
+bool api_verify(struct api *a, const char *phc, struct str password, bool *right,
+                struct error *err) warn_unused;
 /* Login, invitation and embed limiter: false (429 answered by the caller) when `key` has failed too often in the last minutes. */
 bool api_may_try(struct api *a, struct str key);
 void api_tried(struct api *a, struct str key, bool failed);
@@ -50,7 +54,8 @@ bool api_param_id(const struct http_request *r, size_t i, int64_t *out);
 bool api_query_int(struct http_request *r, const char *key, int64_t fallback, int64_t *out);
 /* The declared fields of a route with fields_late: false: 400 answered. */
 bool api_fields(struct http_request *r);
-bool api_body_str(const struct http_request *r, const char *key, struct str *out); /* present and a string */
+bool api_body_str(const struct http_request *r, const char *key,
+                  struct str *out); /* present and a string */
 
 /* include_secret: absent or true shows what the caller may see, false hides it; it never grants. False: 400 answered. */
 bool api_secrets(struct http_request *r, bool *shown);

@@ -44,14 +44,16 @@ static struct str cache_key(struct arena *arena, struct str token, struct str se
 static bool cache_get(struct api *a, struct arena *arena, struct str key, struct principal *out)
 {
     struct cached *c = db_cacheable(a->store->db) ? map_get(&a->p->tokens, key) : NULL;
-    if (!c || c->version != db_version_of(a->store->db, GROUP_IDENTITY) || time_wall_us() >= c->expires_us)
+    if (!c || c->version != db_version_of(a->store->db, GROUP_IDENTITY) ||
+        time_wall_us() >= c->expires_us)
         return false;
     *out = c->principal;
     out->email = c->email ? str_z(arena, str_c(c->email)) : NULL;
     return true;
 }
 
-static void cache_put(struct api *a, struct str key, const struct principal *p, uint64_t version, int64_t expires_us)
+static void cache_put(struct api *a, struct str key, const struct principal *p, uint64_t version,
+                      int64_t expires_us)
 {
     if (!db_cacheable(a->store->db))
         return;
@@ -90,10 +92,11 @@ static struct str audience(const struct api *a, struct arena *arena)
 struct str auth_token(struct api *a, struct arena *arena, const json_t *account, struct error *err)
 {
     int64_t life = config_int_in(a->config, "system.jwt.expire", 1, 1000000000);
-    auto_json claims = json_pack("{s:s,s:s,s:s,s:I,s:s,s:I}", "user", json_z_or(account, "user", ""), "iss", "langbot-core", "aud",
-                                 str_z(arena, audience(a, arena)), "exp", (json_int_t)(time_wall_us() / 1000000 + life), "sub",
-                                 json_z_or(account, "uuid", ""), "account_revision",
-                                 (json_int_t)json_i_or(account, "projection_revision", 0));
+    auto_json claims = json_pack(
+        "{s:s,s:s,s:s,s:I,s:s,s:I}", "user", json_z_or(account, "user", ""), "iss", "langbot-core",
+        "aud", str_z(arena, audience(a, arena)), "exp",
+        (json_int_t)(time_wall_us() / 1000000 + life), "sub", json_z_or(account, "uuid", ""),
+        "account_revision", (json_int_t)json_i_or(account, "projection_revision", 0));
     if (!claims) {
         err_set(err, ERR_NOMEM, "out of memory");
         return STR_NONE;
@@ -119,7 +122,8 @@ static bool claims_fit(const struct api *a, struct arena *arena, const json_t *c
     return str_eqz(json_sv(iss), "langbot-core") && str_eq(json_sv(aud), audience(a, arena));
 }
 
-bool auth_account(struct api *a, struct arena *arena, struct str token, struct principal *out, struct error *err)
+bool auth_account(struct api *a, struct arena *arena, struct str token, struct principal *out,
+                  struct error *err)
 {
     const char *typ = NULL;
     /* Whoever signs with nothing must not be believed, should the secret ever be missing. */
@@ -156,7 +160,8 @@ bool auth_account(struct api *a, struct arena *arena, struct str token, struct p
     return true;
 }
 
-bool auth_user(struct api *a, struct arena *arena, struct str token, struct str selector, struct principal *out, struct error *err)
+bool auth_user(struct api *a, struct arena *arena, struct str token, struct str selector,
+               struct principal *out, struct error *err)
 {
     struct str key = cache_key(arena, token, selector);
     if (cache_get(a, arena, key, out))
@@ -184,7 +189,8 @@ bool auth_user(struct api *a, struct arena *arena, struct str token, struct str 
 
 /* ---- API keys ----------------------------------------------------------------------------------------------------------------- */
 
-static bool auth_key(struct api *a, struct arena *arena, struct str key, struct principal *out, struct error *err)
+static bool auth_key(struct api *a, struct arena *arena, struct str key, struct principal *out,
+                     struct error *err)
 {
     *out = (struct principal){.kind = PRINCIPAL_API_KEY};
     const char *global = config_str(a->config, "api.global_api_key");
@@ -205,7 +211,8 @@ static bool auth_key(struct api *a, struct arena *arena, struct str key, struct 
         if (!identity_api_key(a->store, hash, out, err))
             return false;
         int64_t until = time_wall_us() + KEY_STAMP_US;
-        cache_put(a, name, out, version, out->expires_us && out->expires_us < until ? out->expires_us : until);
+        cache_put(a, name, out, version,
+                  out->expires_us && out->expires_us < until ? out->expires_us : until);
     }
     return fence_check(a->fence, &out->scope, err) || bad(err, "the workspace is not active");
 }
@@ -223,7 +230,8 @@ static bool none_given(struct error *err, const char *text)
     return err_tag(err, ERR_UNAUTHORIZED, 401, NULL, "%s", text);
 }
 
-static bool either(struct api *a, struct http_request *r, struct str given, struct str key, struct principal *p, struct error *err)
+static bool either(struct api *a, struct http_request *r, struct str given, struct str key,
+                   struct principal *p, struct error *err)
 {
     if (key.n)
         return auth_key(a, r->arena, key, p, err);
@@ -245,10 +253,12 @@ static bool either(struct api *a, struct http_request *r, struct str given, stru
     return false;
 }
 
-bool auth_request(struct api *a, struct http_request *r, enum auth_kind kind, struct api_ctx *ctx, struct error *err)
+bool auth_request(struct api *a, struct http_request *r, enum auth_kind kind, struct api_ctx *ctx,
+                  struct error *err)
 {
     struct principal *p = &ctx->principal;
-    struct str given = http_header_get(r, "Authorization"), key = str_trim(http_header_get(r, "X-API-Key"));
+    struct str given = http_header_get(r, "Authorization"),
+               key = str_trim(http_header_get(r, "X-API-Key"));
     struct str token = bearer(given);
     switch (kind) {
     case AUTH_NONE: return true;
@@ -298,7 +308,8 @@ static void verify_work(void *arg)
 static bool hashing(struct api *a, void (*fn)(void *), struct hash_job *j, struct error *err)
 {
     if (!task_sem_try(&a->p->hashing))
-        return err_tag(err, ERR_CAPACITY, 429, "blocking_work_capacity_exceeded", "Another password is being checked; try again");
+        return err_tag(err, ERR_CAPACITY, 429, "blocking_work_capacity_exceeded",
+                       "Another password is being checked; try again");
     bool ok = task_work(fn, j, err);
     task_sem_give(&a->p->hashing);
     return ok;

@@ -47,7 +47,8 @@ struct debug_chat {
 
 static bool let_in(struct debug_chat *d, struct arena *a, struct principal *out, struct error *err)
 {
-    return auth_user(d->api, a, d->token, str_c(d->workspace), out, err) && principal_may(out, PERM_RUNTIME_OPERATE, err);
+    return auth_user(d->api, a, d->token, str_c(d->workspace), out, err) &&
+           principal_may(out, PERM_RUNTIME_OPERATE, err);
 }
 
 /* Before every message: account, membership and right are read anew (M-1). */
@@ -56,7 +57,8 @@ static bool revalidate(void *arg, struct webchat_conn_opts *self, struct error *
     struct debug_chat *d = arg;
     struct principal now;
     auto_arena a = arena_new(64 << 10);
-    bool ok = a && let_in(d, a, &now, err) && scope_eq(&now.scope, &self->room.scope) && strcmp(now.membership, d->who.membership) == 0;
+    bool ok = a && let_in(d, a, &now, err) && scope_eq(&now.scope, &self->room.scope) &&
+              strcmp(now.membership, d->who.membership) == 0;
     return ok || err_set(err, ERR_UNAUTHORIZED, "Unauthorized");
 }
 
@@ -84,13 +86,16 @@ static bool __attribute__((noinline)) enter(struct http_request *r, struct ws *w
     struct str workspace = json_s(first, "workspace_uuid"), kind = http_query(r, "session_type");
     d->api = api_of(r);
     d->token = str_dup(r->arena, json_s(first, "token"));
-    snprintf(d->workspace, sizeof d->workspace, STR_FMT, STR_ARG(str_sub(workspace, 0, UUID_SIZE - 1)));
+    snprintf(d->workspace, sizeof d->workspace, STR_FMT,
+             STR_ARG(str_sub(workspace, 0, UUID_SIZE - 1)));
     if (!first || d->token.n == 0 || workspace.n == 0 || !let_in(d, r->arena, &d->who, &err)) {
         chat_refuse(ws, "Unauthorized");
         return false;
     }
-    *o = (struct webchat_conn_opts){.room = {.scope = d->who.scope, .pipeline = api_param(r, 0)}, .account = d->who.account,
-                                    .revalidate = revalidate, .arg = d};
+    *o = (struct webchat_conn_opts){.room = {.scope = d->who.scope, .pipeline = api_param(r, 0)},
+                                    .account = d->who.account,
+                                    .revalidate = revalidate,
+                                    .arg = d};
     if (!chat_type(kind.p ? kind : S("person"), &o->room.type)) {
         chat_refuse(ws, "session_type must be person or group");
         return false;
@@ -174,7 +179,8 @@ static void connections(struct http_request *r)
 {
     struct webchat_room room;
     if (room_of(r, false, &room))
-        api_ok(r, webchat_connections(platform_webchat(api_of(r)->platform), &room.scope, room.pipeline));
+        api_ok(r, webchat_connections(platform_webchat(api_of(r)->platform), &room.scope,
+                                      room.pipeline));
 }
 
 static void broadcast(struct http_request *r)
@@ -187,20 +193,44 @@ static void broadcast(struct http_request *r)
     }
     if (!room_of(r, false, &room))
         return;
-    webchat_broadcast(platform_webchat(api_of(r)->platform), &room.scope, room.pipeline, str_z(r->arena, text));
+    webchat_broadcast(platform_webchat(api_of(r)->platform), &room.scope, room.pipeline,
+                      str_z(r->arena, text));
     api_ok(r, json_pack("{s:s}", "message", "Broadcast sent successfully"));
 }
 
-#define P "/api/v1/pipelines/{pipeline}/ws"
+#define P   "/api/v1/pipelines/{pipeline}/ws"
 #define RUN .auth = AUTH_EITHER, .permission = PERM_RUNTIME_OPERATE
-static const struct http_field f_broadcast[] = {{.name = "message", .type = HTTP_ANY}, {.name = NULL}};
+static const struct http_field f_broadcast[] = {{.name = "message", .type = HTTP_ANY},
+                                                {.name = NULL}};
 const struct http_route routes_chat[] = {
-    {.method = HTTP_M_GET, .pattern = P "/connect", .auth = AUTH_NONE, .permission = PERM_NONE, .handler = connect_chat, .query = "session_type",
+    {.method = HTTP_M_GET,
+     .pattern = P "/connect",
+     .auth = AUTH_NONE,
+     .permission = PERM_NONE,
+     .handler = connect_chat,
+     .query = "session_type",
      .summary = "WebSocket: debug chat"},
-    {.method = HTTP_M_GET, .pattern = P "/messages/{type}", RUN, .handler = messages, .summary = "History of the debug chat"},
-    {.method = HTTP_M_POST, .pattern = P "/reset/{type}", RUN, .handler = reset, .summary = "Forgets the history of the debug chat"},
-    {.method = HTTP_M_GET, .pattern = P "/connections", RUN, .handler = connections, .summary = "Open debug chats"},
-    {.method = HTTP_M_POST, .pattern = P "/broadcast", RUN, .handler = broadcast, .body = HTTP_BODY_JSON, .fields = f_broadcast,
+    {.method = HTTP_M_GET,
+     .pattern = P "/messages/{type}",
+     RUN,
+     .handler = messages,
+     .summary = "History of the debug chat"},
+    {.method = HTTP_M_POST,
+     .pattern = P "/reset/{type}",
+     RUN,
+     .handler = reset,
+     .summary = "Forgets the history of the debug chat"},
+    {.method = HTTP_M_GET,
+     .pattern = P "/connections",
+     RUN,
+     .handler = connections,
+     .summary = "Open debug chats"},
+    {.method = HTTP_M_POST,
+     .pattern = P "/broadcast",
+     RUN,
+     .handler = broadcast,
+     .body = HTTP_BODY_JSON,
+     .fields = f_broadcast,
      .summary = "A line to all open debug chats"},
     {.pattern = NULL},
 };

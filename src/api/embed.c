@@ -11,8 +11,8 @@ static struct bot *page_bot(struct api *a, const char *uuid)
 {
     struct bot *b = platform_public_bot(a->platform, uuid);
     struct error err = {0};
-    bool good = b && strcmp(bot_adapter(b)->name, "web_page_bot") == 0 && bot_enabled(b) && *bot_default_pipeline(b) &&
-                fence_check(a->fence, bot_scope(b), &err);
+    bool good = b && strcmp(bot_adapter(b)->name, "web_page_bot") == 0 && bot_enabled(b) &&
+                *bot_default_pipeline(b) && fence_check(a->fence, bot_scope(b), &err);
     return good ? b : NULL;
 }
 
@@ -56,18 +56,21 @@ static bool token_good(const char *secret, struct str token)
             dot = (ptrdiff_t)i - 1;
     if (dot <= 0)
         return false;
-    struct str when = str_sub(token, 0, (size_t)dot), mac = str_sub(token, (size_t)dot + 1, token.n);
+    struct str when = str_sub(token, 0, (size_t)dot),
+               mac = str_sub(token, (size_t)dot + 1, token.n);
     char hex[65];
     double at;
     hmac_sha256_hex(str_c(secret), when, hex);
     double now = (double)time_wall_us() / 1e6;
-    return const_time_eq(mac, str_c(hex)) && str_to_f64(when, &at) && isfinite(at) && now - at <= TOKEN_LIFE_S && at - now <= 60;
+    return const_time_eq(mac, str_c(hex)) && str_to_f64(when, &at) && isfinite(at) &&
+           now - at <= TOKEN_LIFE_S && at - now <= 60;
 }
 
 static bool allowed(struct http_request *r, const struct bot *b)
 {
     struct str given = http_header_get(r, "Authorization");
-    struct str token = str_istarts(given, S("Bearer ")) ? str_trim(str_sub(given, 7, given.n)) : STR_NONE;
+    struct str token =
+        str_istarts(given, S("Bearer ")) ? str_trim(str_sub(given, 7, given.n)) : STR_NONE;
     if (token_good(secret_of(b), token))
         return true;
     api_fail(r, 403, NULL, "Unauthorized or session expired");
@@ -81,9 +84,11 @@ static void put_js(struct buf *b, struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         unsigned char c = (unsigned char)s.p[i];
-        if (c == '\\' || c == '"' || c == '\'' || c == '`' || c == '<' || c == '>' || c == '&' || c == '$' || c < 0x20) {
+        if (c == '\\' || c == '"' || c == '\'' || c == '`' || c == '<' || c == '>' || c == '&' ||
+            c == '$' || c < 0x20) {
             buf_fmt(b, "\\u%04x", c);
-        } else if (c == 0xE2 && i + 2 < s.n && (unsigned char)s.p[i + 1] == 0x80 && ((unsigned char)s.p[i + 2] & 0xFE) == 0xA8) {
+        } else if (c == 0xE2 && i + 2 < s.n && (unsigned char)s.p[i + 1] == 0x80 &&
+                   ((unsigned char)s.p[i + 2] & 0xFE) == 0xA8) {
             buf_fmt(b, "\\u202%c", (unsigned char)s.p[i + 2] == 0xA8 ? '8' : '9');
             i += 2;
         } else {
@@ -94,7 +99,9 @@ static void put_js(struct buf *b, struct str s)
 
 static bool base_ok(struct str s)
 {
-    struct str rest = str_starts(s, S("https://")) ? str_sub(s, 8, s.n) : str_starts(s, S("http://")) ? str_sub(s, 7, s.n) : STR_NONE;
+    struct str rest = str_starts(s, S("https://"))  ? str_sub(s, 8, s.n)
+                      : str_starts(s, S("http://")) ? str_sub(s, 7, s.n)
+                                                    : STR_NONE;
     for (size_t i = 0; i < rest.n; i++) {
         char c = rest.p[i];
         bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -132,8 +139,10 @@ static void widget(struct http_request *r)
     const struct {
         struct str name, value;
     } marks[] = {
-        {S("__LANGBOT_TURNSTILE_SITE_KEY__"), json_s(c, "turnstile_site_key")}, {S("__LANGBOT_BOT_UUID__"), str_c(bot_uuid(b))},
-        {S("__LANGBOT_BASE_URL__"), base_url(r)},                              {S("__LANGBOT_LOCALE__"), str_c(json_z_or(c, "language", "en_US"))},
+        {S("__LANGBOT_TURNSTILE_SITE_KEY__"), json_s(c, "turnstile_site_key")},
+        {S("__LANGBOT_BOT_UUID__"), str_c(bot_uuid(b))},
+        {S("__LANGBOT_BASE_URL__"), base_url(r)},
+        {S("__LANGBOT_LOCALE__"), str_c(json_z_or(c, "language", "en_US"))},
         {S("__LANGBOT_BUBBLE_ICON__"), str_c(json_z_or(c, "bubble_icon", "logo"))},
     };
     struct str rest = str_n((const char *)f->data, f->size);
@@ -173,13 +182,20 @@ static void logo(struct http_request *r)
 
 /* ---- Turnstile ---------------------------------------------------------------------------------------------------------------------------- */
 
-static bool ask_turnstile(struct http_request *r, const char *secret, struct str token, bool *good, struct error *err)
+static bool ask_turnstile(struct http_request *r, const char *secret, struct str token, bool *good,
+                          struct error *err)
 {
-    struct str body = str_fmt(r->arena, "secret=" STR_FMT "&response=" STR_FMT, STR_ARG(url_encode(r->arena, str_c(secret))),
-                              STR_ARG(url_encode(r->arena, token)));
+    struct str body =
+        str_fmt(r->arena, "secret=" STR_FMT "&response=" STR_FMT,
+                STR_ARG(url_encode(r->arena, str_c(secret))), STR_ARG(url_encode(r->arena, token)));
     struct http_header form = {S("Content-Type"), S("application/x-www-form-urlencoded")};
-    struct http_call call = {.method = "POST", .url = "https://challenges.cloudflare.com/turnstile/v0/siteverify", .headers = &form,
-                             .header_count = 1, .body = body, .total_ms = VERIFY_MS, .body_max = 64 << 10};
+    struct http_call call = {.method = "POST",
+                             .url = "https://challenges.cloudflare.com/turnstile/v0/siteverify",
+                             .headers = &form,
+                             .header_count = 1,
+                             .body = body,
+                             .total_ms = VERIFY_MS,
+                             .body_max = 64 << 10};
     struct http_result res;
     if (!http_fetch(r->arena, &call, &res, err))
         return false;
@@ -229,7 +245,8 @@ static struct bot *visit(struct http_request *r, struct webchat_room *room)
     struct str session = http_query(r, "session_id");
     if (!b || !allowed(r, b))
         return NULL;
-    *room = (struct webchat_room){.scope = *bot_scope(b), .pipeline = str_z(r->arena, str_c(bot_default_pipeline(b)))};
+    *room = (struct webchat_room){.scope = *bot_scope(b),
+                                  .pipeline = str_z(r->arena, str_c(bot_default_pipeline(b)))};
     if (!chat_type(http_param(r, 1), &room->type)) {
         api_fail(r, 400, NULL, "session_type must be person or group");
         return NULL;
@@ -263,7 +280,8 @@ static void reset(struct http_request *r)
     if (!b)
         return;
     bool group = room.type == LAUNCHER_GROUP, removed = false;
-    const char *launcher = z_fmt(r->arena, "websocket%s_%s:%s", group ? "group" : "", room.pipeline, room.session_id);
+    const char *launcher =
+        z_fmt(r->arena, "websocket%s_%s:%s", group ? "group" : "", room.pipeline, room.session_id);
     if (webchat_reset(platform_webchat(api_of(r)->platform), &room, &err) &&
         bot_reset_session(b, room.type, launcher, &removed, &err))
         api_ok(r, json_pack("{s:s}", "message", "Session reset successfully"));
@@ -276,9 +294,11 @@ static void feedback(struct http_request *r)
     struct bot *b = bot_of(r);
     if (!b || !allowed(r, b))
         return;
-    const json_t *id = json_object_get(r->json, "message_id"), *type = json_object_get(r->json, "feedback_type");
+    const json_t *id = json_object_get(r->json, "message_id"),
+                 *type = json_object_get(r->json, "feedback_type");
     int64_t kind = json_is_integer(type) ? json_integer_value(type) : 0;
-    if (!id || json_is_null(id) || (json_is_string(id) && json_string_length(id) == 0) || !(json_is_string(id) || json_is_integer(id))) {
+    if (!id || json_is_null(id) || (json_is_string(id) && json_string_length(id) == 0) ||
+        !(json_is_string(id) || json_is_integer(id))) {
         api_fail(r, 400, NULL, "message_id is required");
         return;
     }
@@ -291,10 +311,13 @@ static void feedback(struct http_request *r)
     crypto_random(raw, sizeof raw);
     hex_encode(raw, sizeof raw, hex);
     const char *feedback_id = z_fmt(r->arena, "embed_%s", hex);
-    const char *message = json_is_integer(id) ? z_fmt(r->arena, "%lld", (long long)json_integer_value(id)) : json_string_value(id);
+    const char *message = json_is_integer(id)
+                              ? z_fmt(r->arena, "%lld", (long long)json_integer_value(id))
+                              : json_string_value(id);
     struct str session = http_query(r, "session_id");
-    auto_json ev = json_pack("{s:s,s:I,s:s,s:s*,s:s}", "feedback_id", feedback_id, "feedback_type", (json_int_t)kind, "message_id", message,
-                             "session_id", session.n ? str_z(r->arena, session) : NULL, "stream_id", message);
+    auto_json ev = json_pack("{s:s,s:I,s:s,s:s*,s:s}", "feedback_id", feedback_id, "feedback_type",
+                             (json_int_t)kind, "message_id", message, "session_id",
+                             session.n ? str_z(r->arena, session) : NULL, "stream_id", message);
     bot_feedback(b, ev);
     api_ok(r, json_pack("{s:s}", "feedback_id", feedback_id));
 }
@@ -312,7 +335,8 @@ static bool revalidate(void *arg, struct webchat_conn_opts *self, struct error *
 {
     struct visitor *v = arg;
     struct bot *b = page_bot(v->api, v->bot);
-    bool same = b && strcmp(bot_default_pipeline(b), v->pipeline) == 0 && scope_eq(bot_scope(b), &self->room.scope);
+    bool same = b && strcmp(bot_default_pipeline(b), v->pipeline) == 0 &&
+                scope_eq(bot_scope(b), &self->room.scope);
     if (same)
         self->bot = b;
     return same || err_set(err, ERR_UNAVAILABLE, "Bot is unavailable");
@@ -354,7 +378,10 @@ static bool __attribute__((noinline)) enter(struct http_request *r, struct ws *w
         return refuse(ws, "Unauthorized");
     o->bot = b;
     o->bot_uuid = v->bot;
-    o->room = (struct webchat_room){.scope = *bot_scope(b), .pipeline = v->pipeline, .session_id = str_z(r->arena, session), .type = o->room.type};
+    o->room = (struct webchat_room){.scope = *bot_scope(b),
+                                    .pipeline = v->pipeline,
+                                    .session_id = str_z(r->arena, session),
+                                    .type = o->room.type};
     return true;
 }
 
@@ -370,20 +397,56 @@ static void connect_chat(struct http_request *r)
 }
 
 static const struct http_field f_verify[] = {{.name = "token", .type = HTTP_ANY}, {.name = NULL}};
-static const struct http_field f_feedback[] = {{.name = "message_id", .type = HTTP_ANY}, {.name = "feedback_type", .type = HTTP_ANY}, {.name = NULL}};
+static const struct http_field f_feedback[] = {{.name = "message_id", .type = HTTP_ANY},
+                                               {.name = "feedback_type", .type = HTTP_ANY},
+                                               {.name = NULL}};
 
-#define P "/api/v1/embed"
+#define P    "/api/v1/embed"
 #define OPEN .auth = AUTH_NONE, .permission = PERM_NONE
 const struct http_route routes_embed[] = {
-    {.method = HTTP_M_GET, .pattern = P "/logo", OPEN, .handler = logo, .summary = "Logo of the widget"},
-    {.method = HTTP_M_GET, .pattern = P "/{bot}/widget.js", OPEN, .handler = widget, .summary = "Script of the widget"},
-    {.method = HTTP_M_POST, .pattern = P "/{bot}/turnstile/verify", OPEN, .handler = verify, .body = HTTP_BODY_JSON_LENIENT, .fields = f_verify,
-     .body_max = API_OPEN_BODY_MAX, .summary = "Exchanges a Turnstile token for a session token"},
-    {.method = HTTP_M_GET, .pattern = P "/{bot}/messages/{type}", OPEN, .handler = messages, .query = "session_id", .summary = "History of a visitor"},
-    {.method = HTTP_M_POST, .pattern = P "/{bot}/reset/{type}", OPEN, .handler = reset, .query = "session_id", .summary = "Forgets a visitor's chat"},
-    {.method = HTTP_M_POST, .pattern = P "/{bot}/feedback", OPEN, .handler = feedback, .body = HTTP_BODY_JSON_LENIENT, .fields = f_feedback,
-     .body_max = API_OPEN_BODY_MAX, .summary = "Like, dislike, or take it back"},
-    {.method = HTTP_M_GET, .pattern = P "/{bot}/ws/connect", OPEN, .handler = connect_chat, .query = "session_type,session_id",
+    {.method = HTTP_M_GET,
+     .pattern = P "/logo",
+     OPEN,
+     .handler = logo,
+     .summary = "Logo of the widget"},
+    {.method = HTTP_M_GET,
+     .pattern = P "/{bot}/widget.js",
+     OPEN,
+     .handler = widget,
+     .summary = "Script of the widget"},
+    {.method = HTTP_M_POST,
+     .pattern = P "/{bot}/turnstile/verify",
+     OPEN,
+     .handler = verify,
+     .body = HTTP_BODY_JSON_LENIENT,
+     .fields = f_verify,
+     .body_max = API_OPEN_BODY_MAX,
+     .summary = "Exchanges a Turnstile token for a session token"},
+    {.method = HTTP_M_GET,
+     .pattern = P "/{bot}/messages/{type}",
+     OPEN,
+     .handler = messages,
+     .query = "session_id",
+     .summary = "History of a visitor"},
+    {.method = HTTP_M_POST,
+     .pattern = P "/{bot}/reset/{type}",
+     OPEN,
+     .handler = reset,
+     .query = "session_id",
+     .summary = "Forgets a visitor's chat"},
+    {.method = HTTP_M_POST,
+     .pattern = P "/{bot}/feedback",
+     OPEN,
+     .handler = feedback,
+     .body = HTTP_BODY_JSON_LENIENT,
+     .fields = f_feedback,
+     .body_max = API_OPEN_BODY_MAX,
+     .summary = "Like, dislike, or take it back"},
+    {.method = HTTP_M_GET,
+     .pattern = P "/{bot}/ws/connect",
+     OPEN,
+     .handler = connect_chat,
+     .query = "session_type,session_id",
      .summary = "WebSocket: chat of a visitor"},
     {.pattern = NULL},
 };

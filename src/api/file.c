@@ -7,7 +7,8 @@ static struct str owner_of(const struct http_request *r)
     const struct principal *p = api_principal(r);
     if (p->kind == PRINCIPAL_ACCOUNT)
         return str_fmt(r->arena, "account:%s", p->account);
-    return p->global_key ? S("api-key:global-oss-api-key") : str_fmt(r->arena, "api-key:%s", p->api_key);
+    return p->global_key ? S("api-key:global-oss-api-key")
+                         : str_fmt(r->arena, "api-key:%s", p->api_key);
 }
 
 static struct str suffix_of(struct str name)
@@ -36,11 +37,13 @@ static bool file_part(struct http_request *r, const char *none, struct http_part
     return false;
 }
 
-static void store(struct http_request *r, const struct http_part *part, const char *type, struct str suffix, const char *answer_key)
+static void store(struct http_request *r, const struct http_part *part, const char *type,
+                  struct str suffix, const char *answer_key)
 {
     struct error err = {0};
     struct str key;
-    if (objects_put(api_of(r)->objects, api_scope(r), type, owner_of(r), suffix, part->data, r->arena, &key, &err))
+    if (objects_put(api_of(r)->objects, api_scope(r), type, owner_of(r), suffix, part->data,
+                    r->arena, &key, &err))
         api_ok(r, json_pack("{s:o}", answer_key, json_strn(key)));
     else
         api_error(r, &err);
@@ -86,7 +89,8 @@ static void document_post(struct http_request *r)
     if (!file_part(r, "No file provided", &part) || !name_ok(r, part.filename))
         return;
     if (part.data.n > 10u << 20) {
-        api_soft(r, 400, "File size exceeds 10MB limit. Please split large files into smaller parts.");
+        api_soft(r, 400,
+                 "File size exceeds 10MB limit. Please split large files into smaller parts.");
         return;
     }
     store(r, &part, "upload_document", suffix_of(part.filename), "file_id");
@@ -98,7 +102,9 @@ static void image_get(struct http_request *r)
     struct error err = {0};
     struct str data, key = http_param(r, 0);
     if (!objects_get(api_of(r)->objects, api_scope(r), key, types, r->arena, &data, &err)) {
-        http_answer_static(r, err.code == ERR_NOT_FOUND || err.code == ERR_UNAVAILABLE ? 404 : err_http(&err), "text/plain", "", 0);
+        http_answer_static(
+            r, err.code == ERR_NOT_FOUND || err.code == ERR_UNAVAILABLE ? 404 : err_http(&err),
+            "text/plain", "", 0);
         return;
     }
     const char *mime = mime_of_path(key);
@@ -110,11 +116,25 @@ static void image_get(struct http_request *r)
 }
 
 const struct http_route routes_file[] = {
-    {.method = HTTP_M_GET, .pattern = "/api/v1/files/image/{key:path}", .auth = AUTH_EITHER, .permission = PERM_RESOURCE_VIEW, .handler = image_get,
+    {.method = HTTP_M_GET,
+     .pattern = "/api/v1/files/image/{key:path}",
+     .auth = AUTH_EITHER,
+     .permission = PERM_RESOURCE_VIEW,
+     .handler = image_get,
      .summary = "A stored image of the caller's workspace"},
-    {.method = HTTP_M_POST, .pattern = "/api/v1/files/images", .auth = AUTH_EITHER, .permission = PERM_RESOURCE_MANAGE, .handler = image_post,
-     .body = HTTP_BODY_MULTIPART, .summary = "Stores an image"},
-    {.method = HTTP_M_POST, .pattern = "/api/v1/files/documents", .auth = AUTH_EITHER, .permission = PERM_RESOURCE_MANAGE, .handler = document_post,
-     .body = HTTP_BODY_MULTIPART, .summary = "Stores a document"},
+    {.method = HTTP_M_POST,
+     .pattern = "/api/v1/files/images",
+     .auth = AUTH_EITHER,
+     .permission = PERM_RESOURCE_MANAGE,
+     .handler = image_post,
+     .body = HTTP_BODY_MULTIPART,
+     .summary = "Stores an image"},
+    {.method = HTTP_M_POST,
+     .pattern = "/api/v1/files/documents",
+     .auth = AUTH_EITHER,
+     .permission = PERM_RESOURCE_MANAGE,
+     .handler = document_post,
+     .body = HTTP_BODY_MULTIPART,
+     .summary = "Stores a document"},
     {.pattern = NULL},
 };

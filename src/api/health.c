@@ -16,21 +16,25 @@ static void put_resources(struct api *a, struct buf *b)
     models_counts(a->models, &providers, &llms, &embeddings, &rerankers);
     if (a->server)
         http_server_stats_get(a->server, &h);
-    buf_fmt(b,
-            "{\"asyncio_tasks\":%zu,\"event_loop\":{\"running\":true,\"last_lag_ms\":%.3f,\"recent_p95_lag_ms\":%.3f,"
-            "\"max_lag_ms\":%.3f},\"blocking_executor\":{\"max_workers\":%d,\"max_pending\":%d,\"running\":%zu,"
-            "\"pending\":%zu,\"completed_total\":%llu,\"rejected_total\":%llu},",
-            t.fibers, t.lag_last_ms, t.lag_p95_ms, t.lag_max_ms, (int)TASK_WORKERS, (int)TASK_WORK_PENDING, t.work_running,
-            t.work_pending, (unsigned long long)t.work_done, (unsigned long long)t.work_rejected);
-    buf_fmt(b,
-            "\"database_pool\":{\"open\":%zu,\"idle\":%zu,\"waiting\":%zu,\"queued\":%zu,\"timeouts_total\":%llu},"
-            "\"query_pool\":{\"queued\":%zu,\"cached\":%zu,\"active_workspaces\":%zu},\"models\":{\"providers\":%zu,"
-            "\"llms\":%zu,\"embeddings\":%zu,\"rerankers\":%zu},\"runtimes\":{\"bots\":%zu,"
-            "\"message_aggregation_buffers\":%zu,\"message_aggregation_scopes\":%zu},\"http\":{\"connections\":%zu,"
-            "\"requests_running\":%zu,\"websockets\":%zu}}",
-            d.pool_open, d.pool_idle, d.pool_waiting, d.queued, (unsigned long long)d.timeouts, e.queued, e.sessions, e.workspaces,
-            providers, llms, embeddings, rerankers, platform_count(a->platform), e.aggregating, e.aggregation_scopes, h.connections,
-            h.requests_running, h.websockets);
+    buf_fmt(
+        b,
+        "{\"asyncio_tasks\":%zu,\"event_loop\":{\"running\":true,\"last_lag_ms\":%.3f,\"recent_p95_lag_ms\":%.3f,"
+        "\"max_lag_ms\":%.3f},\"blocking_executor\":{\"max_workers\":%d,\"max_pending\":%d,\"running\":%zu,"
+        "\"pending\":%zu,\"completed_total\":%llu,\"rejected_total\":%llu},",
+        t.fibers, t.lag_last_ms, t.lag_p95_ms, t.lag_max_ms, (int)TASK_WORKERS,
+        (int)TASK_WORK_PENDING, t.work_running, t.work_pending, (unsigned long long)t.work_done,
+        (unsigned long long)t.work_rejected);
+    buf_fmt(
+        b,
+        "\"database_pool\":{\"open\":%zu,\"idle\":%zu,\"waiting\":%zu,\"queued\":%zu,\"timeouts_total\":%llu},"
+        "\"query_pool\":{\"queued\":%zu,\"cached\":%zu,\"active_workspaces\":%zu},\"models\":{\"providers\":%zu,"
+        "\"llms\":%zu,\"embeddings\":%zu,\"rerankers\":%zu},\"runtimes\":{\"bots\":%zu,"
+        "\"message_aggregation_buffers\":%zu,\"message_aggregation_scopes\":%zu},\"http\":{\"connections\":%zu,"
+        "\"requests_running\":%zu,\"websockets\":%zu}}",
+        d.pool_open, d.pool_idle, d.pool_waiting, d.queued, (unsigned long long)d.timeouts,
+        e.queued, e.sessions, e.workspaces, providers, llms, embeddings, rerankers,
+        platform_count(a->platform), e.aggregating, e.aggregation_scopes, h.connections,
+        h.requests_running, h.websockets);
 }
 
 static void healthz(struct http_request *r)
@@ -63,19 +67,24 @@ static void metrics(struct http_request *r)
     engine_stats_get(a->engine, &e);
     auto_buf b = BUF(4 << 20);
     gauge(&b, "parley_fibers", "Live fibers", (double)t.fibers);
-    gauge(&b, "parley_loop_lag_seconds", "Loop lag, 95th percentile of recent samples", t.lag_p95_ms / 1000);
+    gauge(&b, "parley_loop_lag_seconds", "Loop lag, 95th percentile of recent samples",
+          t.lag_p95_ms / 1000);
     gauge(&b, "parley_queries_open", "Messages accepted and not yet answered", (double)e.queued);
-    gauge(&b, "parley_queries_running", "Messages that run through a pipeline now", (double)e.running);
+    gauge(&b, "parley_queries_running", "Messages that run through a pipeline now",
+          (double)e.running);
     counter(&b, "parley_messages_accepted_total", "Messages accepted", (double)e.accepted);
     counter(&b, "parley_messages_answered_total", "Turns answered", (double)e.answered);
     counter(&b, "parley_messages_failed_total", "Turns that ended with an error", (double)e.failed);
-    counter(&b, "parley_messages_refused_total", "Messages refused because too many waited", (double)e.refused);
-    counter(&b, "parley_messages_duplicate_total", "Messages that had been accepted before", (double)e.duplicates);
+    counter(&b, "parley_messages_refused_total", "Messages refused because too many waited",
+            (double)e.refused);
+    counter(&b, "parley_messages_duplicate_total", "Messages that had been accepted before",
+            (double)e.duplicates);
     counter(&b, "parley_db_commits_total", "Commits", (double)d.commits);
     counter(&b, "parley_db_transactions_total", "Transactions", (double)d.transactions);
     gauge(&b, "parley_db_queued", "Transactions that wait", (double)d.queued);
     gauge(&b, "parley_bots", "Loaded bots", (double)platform_count(a->platform));
-    gauge(&b, "parley_web_chats", "Open web chats", (double)webchat_count(platform_webchat(a->platform)));
+    gauge(&b, "parley_web_chats", "Open web chats",
+          (double)webchat_count(platform_webchat(a->platform)));
     if (!metrics_text(&b)) {
         api_fail(r, 500, "internal_error", "Internal server error");
         return;
@@ -94,8 +103,23 @@ static void openapi(struct http_request *r)
 }
 
 const struct http_route routes_health[] = {
-    {.method = HTTP_M_GET, .pattern = "/healthz", .auth = AUTH_NONE, .permission = PERM_NONE, .handler = healthz, .summary = "Liveness and counters"},
-    {.method = HTTP_M_GET, .pattern = "/metrics", .auth = AUTH_NONE, .permission = PERM_NONE, .handler = metrics, .summary = "Metrics for Prometheus"},
-    {.method = HTTP_M_GET, .pattern = "/api/v1/openapi.json", .auth = AUTH_NONE, .permission = PERM_NONE, .handler = openapi, .summary = "This document"},
+    {.method = HTTP_M_GET,
+     .pattern = "/healthz",
+     .auth = AUTH_NONE,
+     .permission = PERM_NONE,
+     .handler = healthz,
+     .summary = "Liveness and counters"},
+    {.method = HTTP_M_GET,
+     .pattern = "/metrics",
+     .auth = AUTH_NONE,
+     .permission = PERM_NONE,
+     .handler = metrics,
+     .summary = "Metrics for Prometheus"},
+    {.method = HTTP_M_GET,
+     .pattern = "/api/v1/openapi.json",
+     .auth = AUTH_NONE,
+     .permission = PERM_NONE,
+     .handler = openapi,
+     .summary = "This document"},
     {.pattern = NULL},
 };

@@ -45,12 +45,14 @@ static bool time_query(struct http_request *r, const char *key, int64_t *out)
 }
 
 /* The common filters. What was recorded but not yet written is written first, so that nobody reads the past. False: answered. */
-static bool filter_of(struct http_request *r, int64_t default_limit, struct monitor_filter *f, int64_t *limit, int64_t *offset)
+static bool filter_of(struct http_request *r, int64_t default_limit, struct monitor_filter *f,
+                      int64_t *limit, int64_t *offset)
 {
     struct error err = {0};
     struct limits l = limits_of(api_of(r));
     *f = (struct monitor_filter){.active = -1};
-    if (!api_query_int(r, "limit", default_limit, limit) || !api_query_int(r, "offset", 0, offset) || !time_query(r, "startTime", &f->from_us) ||
+    if (!api_query_int(r, "limit", default_limit, limit) ||
+        !api_query_int(r, "offset", 0, offset) || !time_query(r, "startTime", &f->from_us) ||
         !time_query(r, "endTime", &f->to_us))
         return false;
     f->bots = many(r, "botId");
@@ -87,7 +89,10 @@ static void tokens(struct http_request *r)
     struct monitor_filter f;
     int64_t limit, offset;
     if (filter_of(r, 100, &f, &limit, &offset))
-        answer(r, monitor_tokens(api_of(r)->store, api_scope(r), &f, str_eqz(http_query(r, "bucket"), "day"), limits_of(api_of(r)).buckets, &err),
+        answer(r,
+               monitor_tokens(api_of(r)->store, api_scope(r), &f,
+                              str_eqz(http_query(r, "bucket"), "day"), limits_of(api_of(r)).buckets,
+                              &err),
                &err);
 }
 
@@ -96,9 +101,12 @@ static const struct listing {
     const char *path, *key;
     const struct table *table;
 } listings[] = {
-    {API "/messages", "messages", &table_mon_messages},          {API "/llm-calls", "llm_calls", &table_mon_llm_calls},
-    {API "/tool-calls", "tool_calls", &table_mon_tool_calls},    {API "/embedding-calls", "embedding_calls", &table_mon_embedding_calls},
-    {API "/sessions", "sessions", &table_mon_sessions},          {API "/errors", "errors", &table_mon_errors},
+    {API "/messages", "messages", &table_mon_messages},
+    {API "/llm-calls", "llm_calls", &table_mon_llm_calls},
+    {API "/tool-calls", "tool_calls", &table_mon_tool_calls},
+    {API "/embedding-calls", "embedding_calls", &table_mon_embedding_calls},
+    {API "/sessions", "sessions", &table_mon_sessions},
+    {API "/errors", "errors", &table_mon_errors},
     {API "/feedback", "feedback", &table_mon_feedback},
 };
 
@@ -121,8 +129,9 @@ static void list(struct http_request *r)
         api_error(r, &err);
         return;
     }
-    api_ok(r, json_pack("{s:O,s:O,s:I,s:I}", l->key, json_object_get(got, "rows"), "total", json_object_get(got, "total"), "limit",
-                        (json_int_t)limit, "offset", (json_int_t)offset));
+    api_ok(r, json_pack("{s:O,s:O,s:I,s:I}", l->key, json_object_get(got, "rows"), "total",
+                        json_object_get(got, "total"), "limit", (json_int_t)limit, "offset",
+                        (json_int_t)offset));
 }
 
 static void data(struct http_request *r)
@@ -130,8 +139,9 @@ static void data(struct http_request *r)
     static const struct {
         const char *key;
         const struct table *table;
-    } all[] = {{"messages", &table_mon_messages},   {"llmCalls", &table_mon_llm_calls}, {"toolCalls", &table_mon_tool_calls},
-               {"embeddingCalls", &table_mon_embedding_calls}, {"sessions", &table_mon_sessions}, {"errors", &table_mon_errors}};
+    } all[] = {{"messages", &table_mon_messages},    {"llmCalls", &table_mon_llm_calls},
+               {"toolCalls", &table_mon_tool_calls}, {"embeddingCalls", &table_mon_embedding_calls},
+               {"sessions", &table_mon_sessions},    {"errors", &table_mon_errors}};
     struct error err = {0};
     struct monitor_filter f;
     int64_t limit, offset;
@@ -150,7 +160,8 @@ static void data(struct http_request *r)
             return;
         }
         json_object_set(out, all[i].key, json_object_get(got, "rows"));
-        json_object_set(json_object_get(out, "totalCount"), all[i].key, json_object_get(got, "total"));
+        json_object_set(json_object_get(out, "totalCount"), all[i].key,
+                        json_object_get(got, "total"));
     }
     api_ok(r, json_incref(out));
 }
@@ -159,7 +170,10 @@ static void session(struct http_request *r)
 {
     struct error err = {0};
     if (engine_flush(api_of(r)->engine, &err))
-        answer(r, monitor_session_analysis(api_of(r)->store, api_scope(r), api_param(r, 0), limits_of(api_of(r)).detail, &err), &err);
+        answer(r,
+               monitor_session_analysis(api_of(r)->store, api_scope(r), api_param(r, 0),
+                                        limits_of(api_of(r)).detail, &err),
+               &err);
     else
         api_error(r, &err);
 }
@@ -171,7 +185,8 @@ static void message(struct http_request *r)
         api_error(r, &err);
         return;
     }
-    json_t *out = monitor_message_details(api_of(r)->store, api_scope(r), api_param(r, 0), limits_of(api_of(r)).detail, &err);
+    json_t *out = monitor_message_details(api_of(r)->store, api_scope(r), api_param(r, 0),
+                                          limits_of(api_of(r)).detail, &err);
     if (!out && err.code == ERR_NOT_FOUND) {
         auto_buf b = BUF(4096);
         auto_json body = json_pack("{s:i,s:s}", "code", 404, "msg", err.msg);
@@ -229,7 +244,8 @@ static void put_field(struct buf *b, struct str s)
     /* A leading = + - @ would be run as a formula by a spreadsheet: an apostrophe makes it text. Numbers stay numbers. */
     double number;
     bool formula = s.n && strchr("=+-@\t\r", s.p[0]) && !str_to_f64(s, &number) && !is_mention(s);
-    bool quote = str_chr(s, ',') >= 0 || str_chr(s, '"') >= 0 || str_chr(s, '\n') >= 0 || str_chr(s, '\r') >= 0;
+    bool quote = str_chr(s, ',') >= 0 || str_chr(s, '"') >= 0 || str_chr(s, '\n') >= 0 ||
+                 str_chr(s, '\r') >= 0;
     if (quote)
         buf_c(b, '"');
     if (formula)
@@ -250,13 +266,15 @@ static struct str cell(struct http_request *r, const json_t *row, const char *co
     if (strcmp(column, "message_text") == 0) {
         struct error err = {0};
         auto_json chain = json_parse_words(json_s(row, "message_content"), &err);
-        return json_is_array(chain) ? str_dup(r->arena, chain_export_text(r->arena, chain)) : json_s(row, "message_content");
+        return json_is_array(chain) ? str_dup(r->arena, chain_export_text(r->arena, chain))
+                                    : json_s(row, "message_content");
     }
     const json_t *v = json_object_get(row, column);
     int64_t us;
     if (strcmp(column, "feedback_type") == 0)
         return json_integer_value(v) == 1 ? S("like") : S("dislike");
-    bool is_time = strcmp(column, "timestamp") == 0 || strcmp(column, "start_time") == 0 || strcmp(column, "last_activity") == 0;
+    bool is_time = strcmp(column, "timestamp") == 0 || strcmp(column, "start_time") == 0 ||
+                   strcmp(column, "last_activity") == 0;
     if (is_time && time_parse(json_sv(v), &us)) {
         char text[TIME_ISO_SIZE];
         return str_dup(r->arena, str_sub(str_c(time_sql(us, text)), 0, 19));
@@ -270,15 +288,15 @@ static struct str cell(struct http_request *r, const json_t *row, const char *co
     return json_is_boolean(v) ? (json_is_true(v) ? S("True") : S("False")) : S("");
 }
 
-static void put_sheet(struct http_request *r, const struct sheet *s, const json_t *rows, struct buf *b)
+static void put_sheet(struct http_request *r, const struct sheet *s, const json_t *rows,
+                      struct buf *b)
 {
     size_t i;
     json_t *row;
     buf_z(b, "\xEF\xBB\xBF");
     buf_z(b, s->columns);
     buf_c(b, '\n');
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach (rows, i, row) {
         struct str rest = str_c(s->columns), column;
         for (bool first = true; str_split(&rest, ',', &column); first = false) {
             if (!first)
@@ -301,7 +319,9 @@ static void export(struct http_request *r)
             s = &sheets[i];
     if (!s) {
         auto_buf b = BUF(4096);
-        buf_z(&b, "{\"code\":400,\"msg\":\"type must be one of messages, llm-calls, embedding-calls, errors, sessions, feedback\"}");
+        buf_z(
+            &b,
+            "{\"code\":400,\"msg\":\"type must be one of messages, llm-calls, embedding-calls, errors, sessions, feedback\"}");
         http_answer(r, 400, "application/json", buf_view(&b));
         return;
     }
@@ -320,27 +340,41 @@ static void export(struct http_request *r)
         return;
     }
     http_answer_header(r, "Content-Disposition",
-                       str_fmt(r->arena, "attachment; filename=\"monitoring-%s-%lld.csv\"", s->type, (long long)(time_wall_us() / 1000000)));
+                       str_fmt(r->arena, "attachment; filename=\"monitoring-%s-%lld.csv\"", s->type,
+                               (long long)(time_wall_us() / 1000000)));
     http_answer(r, 200, "text/csv; charset=utf-8", buf_view(&b));
 }
 
 #define COMMON "botId*,pipelineId*,startTime,endTime,limit,offset"
-#define VIEW .method = HTTP_M_GET, .auth = AUTH_USER, .permission = PERM_RESOURCE_VIEW
+#define VIEW   .method = HTTP_M_GET, .auth = AUTH_USER, .permission = PERM_RESOURCE_VIEW
 const struct http_route routes_monitoring[] = {
     {VIEW, .pattern = API "/overview", .handler = overview, .query = COMMON, .summary = "Totals"},
-    {VIEW, .pattern = API "/token-statistics", .handler = tokens, .query = COMMON ",bucket", .summary = "Tokens by model and time"},
-    {VIEW, .pattern = API "/messages", .handler = list, .query = COMMON ",sessionId*", .summary = "Messages"},
+    {VIEW, .pattern = API "/token-statistics", .handler = tokens, .query = COMMON ",bucket",
+     .summary = "Tokens by model and time"},
+    {VIEW, .pattern = API "/messages", .handler = list, .query = COMMON ",sessionId*",
+     .summary = "Messages"},
     {VIEW, .pattern = API "/llm-calls", .handler = list, .query = COMMON, .summary = "Model calls"},
-    {VIEW, .pattern = API "/tool-calls", .handler = list, .query = COMMON ",sessionId*", .summary = "Tool calls"},
-    {VIEW, .pattern = API "/embedding-calls", .handler = list, .query = COMMON ",knowledgeBaseId", .summary = "Embedding calls"},
-    {VIEW, .pattern = API "/sessions", .handler = list, .query = COMMON ",isActive", .summary = "Sessions"},
+    {VIEW, .pattern = API "/tool-calls", .handler = list, .query = COMMON ",sessionId*",
+     .summary = "Tool calls"},
+    {VIEW, .pattern = API "/embedding-calls", .handler = list, .query = COMMON ",knowledgeBaseId",
+     .summary = "Embedding calls"},
+    {VIEW, .pattern = API "/sessions", .handler = list, .query = COMMON ",isActive",
+     .summary = "Sessions"},
     {VIEW, .pattern = API "/errors", .handler = list, .query = COMMON, .summary = "Errors"},
-    {VIEW, .pattern = API "/data", .handler = data, .query = COMMON, .summary = "Everything for the dashboard at once"},
+    {VIEW, .pattern = API "/data", .handler = data, .query = COMMON,
+     .summary = "Everything for the dashboard at once"},
     {VIEW, .pattern = API "/sessions/{id}/analysis", .handler = session, .summary = "One session"},
     {VIEW, .pattern = API "/messages/{id}/details", .handler = message, .summary = "One message"},
-    {VIEW, .pattern = API "/feedback/stats", .handler = feedback_stats, .query = COMMON, .summary = "Likes and dislikes"},
-    {VIEW, .pattern = API "/feedback", .handler = list, .query = COMMON ",feedbackType", .summary = "Feedback"},
-    {.method = HTTP_M_GET, .auth = AUTH_USER, .permission = PERM_DATA_EXPORT, .pattern = API "/export", .handler = export,
-     .query = COMMON ",type", .summary = "CSV file"},
+    {VIEW, .pattern = API "/feedback/stats", .handler = feedback_stats, .query = COMMON,
+     .summary = "Likes and dislikes"},
+    {VIEW, .pattern = API "/feedback", .handler = list, .query = COMMON ",feedbackType",
+     .summary = "Feedback"},
+    {.method = HTTP_M_GET,
+     .auth = AUTH_USER,
+     .permission = PERM_DATA_EXPORT,
+     .pattern = API "/export",
+     .handler = export,
+     .query = COMMON ",type",
+     .summary = "CSV file"},
     {.pattern = NULL},
 };

@@ -23,16 +23,25 @@ static json_t *field_schema(const struct http_field *f)
     if (t)
         json_set(s, "type", json_string(t));
     if (f->type == HTTP_STR_OR_ARR)
-        json_set(s, "oneOf", json_pack("[{s:s},{s:s,s:{}}]", "type", "string", "type", "array", "items"));
+        json_set(s, "oneOf",
+                 json_pack("[{s:s},{s:s,s:{}}]", "type", "string", "type", "array", "items"));
     if (f->type == HTTP_ARR)
         json_set(s, "items", json_object());
     if (f->nullable)
         json_set(s, "nullable", json_true());
     if (f->min || f->max) {
         bool number = f->type == HTTP_INT || f->type == HTTP_NUM;
-        json_set(s, number ? "minimum" : f->type == HTTP_ARR ? "minItems" : "minLength", json_integer(f->min));
+        json_set(s,
+                 number                ? "minimum"
+                 : f->type == HTTP_ARR ? "minItems"
+                                       : "minLength",
+                 json_integer(f->min));
         if (f->max)
-            json_set(s, number ? "maximum" : f->type == HTTP_ARR ? "maxItems" : "maxLength", json_integer(f->max));
+            json_set(s,
+                     number                ? "maximum"
+                     : f->type == HTTP_ARR ? "maxItems"
+                                           : "maxLength",
+                     json_integer(f->max));
     }
     if (f->one_of) {
         json_t *list = json_array();
@@ -78,7 +87,8 @@ static json_t *parameters(const struct http_route *route, struct buf *path)
             name = str_sub(name, 0, (size_t)colon);
         buf_str(path, str_sub(rest, 0, (size_t)open));
         buf_fmt(path, "{" STR_FMT "}", STR_ARG(name));
-        json_array_append_new(list, json_pack("{s:o,s:s,s:b,s:{s:s}}", "name", json_strn(name), "in", "path", "required", 1, "schema", "type",
+        json_array_append_new(list, json_pack("{s:o,s:s,s:b,s:{s:s}}", "name", json_strn(name),
+                                              "in", "path", "required", 1, "schema", "type",
                                               integer ? "integer" : "string"));
         rest = str_sub(rest, (size_t)close + 1, rest.n);
     }
@@ -87,20 +97,23 @@ static json_t *parameters(const struct http_route *route, struct buf *path)
         bool many = str_ends(part, S("*"));
         if (many)
             part.n--;
-        json_array_append_new(list, json_pack("{s:o,s:s,s:{s:s}}", "name", json_strn(part), "in", "query", "schema", "type",
-                                              many ? "array" : "string"));
+        json_array_append_new(list,
+                              json_pack("{s:o,s:s,s:{s:s}}", "name", json_strn(part), "in", "query",
+                                        "schema", "type", many ? "array" : "string"));
     }
     return list;
 }
 
 static json_t *operation(const struct http_route *route, json_t *params)
 {
-    json_t *op = json_pack("{s:s,s:o,s:{s:{s:s},s:{s:s}}}", "summary", route->summary ? route->summary : route->pattern, "parameters", params,
-                           "responses", "200", "description", "Envelope {code, msg, data}", "default", "description",
-                           "Envelope {code, msg} with the reason");
+    json_t *op = json_pack("{s:s,s:o,s:{s:{s:s},s:{s:s}}}", "summary",
+                           route->summary ? route->summary : route->pattern, "parameters", params,
+                           "responses", "200", "description", "Envelope {code, msg, data}",
+                           "default", "description", "Envelope {code, msg} with the reason");
     json_set(op, "x-authentication", json_string(auth_names[route->auth]));
     if (route->permission < PERM_COUNT)
-        json_set(op, "x-permission", json_string(permission_name((enum permission)route->permission)));
+        json_set(op, "x-permission",
+                 json_string(permission_name((enum permission)route->permission)));
     if (route->auth == AUTH_KEY)
         json_set(op, "security", json_pack("[{s:[]},{s:[]}]", "ApiKeyAuth", "BearerAuth"));
     else if (route->auth == AUTH_EITHER)
@@ -108,9 +121,13 @@ static json_t *operation(const struct http_route *route, json_t *params)
     else if (route->auth != AUTH_NONE)
         json_set(op, "security", json_pack("[{s:[]}]", "BearerAuth"));
     if (route->body == HTTP_BODY_JSON || route->body == HTTP_BODY_JSON_LENIENT)
-        json_set(op, "requestBody", json_pack("{s:{s:{s:o}}}", "content", "application/json", "schema", body_schema(route->fields)));
+        json_set(op, "requestBody",
+                 json_pack("{s:{s:{s:o}}}", "content", "application/json", "schema",
+                           body_schema(route->fields)));
     else if (route->body == HTTP_BODY_MULTIPART)
-        json_set(op, "requestBody", json_pack("{s:{s:{s:{s:s}}}}", "content", "multipart/form-data", "schema", "type", "object"));
+        json_set(op, "requestBody",
+                 json_pack("{s:{s:{s:{s:s}}}}", "content", "multipart/form-data", "schema", "type",
+                           "object"));
     return op;
 }
 
@@ -143,9 +160,10 @@ json_t *openapi_document(void)
             json_set(item, method_key(route->method), operation(route, params));
         }
     }
-    return json_pack("{s:s,s:{s:s,s:s,s:s},s:o,s:{s:{s:{s:s,s:s,s:s},s:{s:s,s:s}}}}", "openapi", "3.0.3", "info", "title", "Parley API", "version",
-                     PARLEY_VERSION, "description",
-                     "Every answer is an envelope {code, msg, data}; code 0 is success. Times are ISO 8601 in UTC without a zone.", "paths",
-                     paths, "components", "securitySchemes", "ApiKeyAuth", "type", "apiKey", "in", "header", "name", "X-API-Key", "BearerAuth",
-                     "type", "http", "scheme", "bearer");
+    return json_pack(
+        "{s:s,s:{s:s,s:s,s:s},s:o,s:{s:{s:{s:s,s:s,s:s},s:{s:s,s:s}}}}", "openapi", "3.0.3", "info",
+        "title", "Parley API", "version", PARLEY_VERSION, "description",
+        "Every answer is an envelope {code, msg, data}; code 0 is success. Times are ISO 8601 in UTC without a zone.",
+        "paths", paths, "components", "securitySchemes", "ApiKeyAuth", "type", "apiKey", "in",
+        "header", "name", "X-API-Key", "BearerAuth", "type", "http", "scheme", "bearer");
 }

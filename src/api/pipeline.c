@@ -29,7 +29,9 @@ static void list(struct http_request *r)
     struct str order = http_query(r, "sort_order");
     bool down = !order.p || str_eqz(order, "DESC");
     reply(r, "pipelines",
-          pipeline_list(api_of(r)->engine, api_scope(r), str_z(r->arena, http_query(r, "sort_by")), down, sees_secrets(r), &err), &err);
+          pipeline_list(api_of(r)->engine, api_scope(r), str_z(r->arena, http_query(r, "sort_by")),
+                        down, sees_secrets(r), &err),
+          &err);
 }
 
 static void create(struct http_request *r)
@@ -50,7 +52,8 @@ static void metadata(struct http_request *r)
 static void get(struct http_request *r)
 {
     struct error err = {0};
-    json_t *row = pipeline_get(api_of(r)->engine, api_scope(r), api_param(r, 0), sees_secrets(r), &err);
+    json_t *row =
+        pipeline_get(api_of(r)->engine, api_scope(r), api_param(r, 0), sees_secrets(r), &err);
     if (!row && err.code == ERR_NOT_FOUND)
         api_fail(r, 404, NULL, "pipeline not found");
     else
@@ -60,7 +63,8 @@ static void get(struct http_request *r)
 static void update(struct http_request *r)
 {
     struct error err = {0};
-    done(r, pipeline_update(api_of(r)->engine, api_scope(r), api_param(r, 0), api_body(r), &err), &err);
+    done(r, pipeline_update(api_of(r)->engine, api_scope(r), api_param(r, 0), api_body(r), &err),
+         &err);
 }
 
 static void delete_one(struct http_request *r)
@@ -96,37 +100,89 @@ static void extensions(struct http_request *r)
 static void extensions_put(struct http_request *r)
 {
     struct error err = {0};
-    done(r, pipeline_extensions_set(api_of(r)->engine, api_scope(r), api_param(r, 0), api_body(r), &err), &err);
+    done(r,
+         pipeline_extensions_set(api_of(r)->engine, api_scope(r), api_param(r, 0), api_body(r),
+                                 &err),
+         &err);
 }
 
-#define NAME(req) {.name = "name", .type = HTTP_STR, .required = (req), .min = (req), .max = 255}
-#define COMMON                                                                  \
-    {.name = "description", .type = HTTP_STR, .max = 4000},                     \
-        {.name = "emoji", .type = HTTP_STR, .nullable = true, .max = 10},       \
-        {.name = "extensions_preferences", .type = HTTP_OBJ, .nullable = true}
-static const struct http_field f_create[] = {NAME(true), COMMON, {.name = "is_default", .type = HTTP_ANY}, {.name = NULL}};
-static const struct http_field f_update[] = {NAME(false), COMMON, {.name = "config", .type = HTTP_OBJ}, {.name = NULL}};
+#define NAME(req)                                                                     \
+    {                                                                                 \
+        .name = "name", .type = HTTP_STR, .required = (req), .min = (req), .max = 255 \
+    }
+#define COMMON                                                               \
+    {.name = "description", .type = HTTP_STR, .max = 4000},                  \
+        {.name = "emoji", .type = HTTP_STR, .nullable = true, .max = 10},    \
+    {                                                                        \
+        .name = "extensions_preferences", .type = HTTP_OBJ, .nullable = true \
+    }
+static const struct http_field f_create[] = {
+    NAME(true), COMMON, {.name = "is_default", .type = HTTP_ANY}, {.name = NULL}};
+static const struct http_field f_update[] = {
+    NAME(false), COMMON, {.name = "config", .type = HTTP_OBJ}, {.name = NULL}};
 static const struct http_field f_extensions[] = {
-    {.name = "bound_plugins", .type = HTTP_ARR, .max = 1000},     {.name = "bound_mcp_servers", .type = HTTP_ARR, .max = 1000},
-    {.name = "bound_skills", .type = HTTP_ARR, .max = 1000},      {.name = "bound_mcp_resources", .type = HTTP_ARR, .nullable = true, .max = 1000},
-    {.name = "enable_all_plugins", .type = HTTP_BOOL},            {.name = "enable_all_mcp_servers", .type = HTTP_BOOL},
-    {.name = "enable_all_skills", .type = HTTP_BOOL},             {.name = "mcp_resource_agent_read_enabled", .type = HTTP_BOOL, .nullable = true},
+    {.name = "bound_plugins", .type = HTTP_ARR, .max = 1000},
+    {.name = "bound_mcp_servers", .type = HTTP_ARR, .max = 1000},
+    {.name = "bound_skills", .type = HTTP_ARR, .max = 1000},
+    {.name = "bound_mcp_resources", .type = HTTP_ARR, .nullable = true, .max = 1000},
+    {.name = "enable_all_plugins", .type = HTTP_BOOL},
+    {.name = "enable_all_mcp_servers", .type = HTTP_BOOL},
+    {.name = "enable_all_skills", .type = HTTP_BOOL},
+    {.name = "mcp_resource_agent_read_enabled", .type = HTTP_BOOL, .nullable = true},
     {.name = NULL},
 };
 
-#define P "/api/v1/pipelines"
-#define VIEW .auth = AUTH_EITHER, .permission = PERM_RESOURCE_VIEW
+#define P      "/api/v1/pipelines"
+#define VIEW   .auth = AUTH_EITHER, .permission = PERM_RESOURCE_VIEW
 #define MANAGE .auth = AUTH_EITHER, .permission = PERM_RESOURCE_MANAGE
 const struct http_route routes_pipeline[] = {
-    {.method = HTTP_M_GET, .pattern = P, VIEW, .handler = list, .query = "sort_by,sort_order", .summary = "Pipelines"},
-    {.method = HTTP_M_POST, .pattern = P, MANAGE, .handler = create, .body = HTTP_BODY_JSON, .fields = f_create, .summary = "Creates a pipeline"},
-    {.method = HTTP_M_GET, .pattern = P "/_/metadata", VIEW, .handler = metadata, .summary = "Forms of the configuration"},
+    {.method = HTTP_M_GET,
+     .pattern = P,
+     VIEW,
+     .handler = list,
+     .query = "sort_by,sort_order",
+     .summary = "Pipelines"},
+    {.method = HTTP_M_POST,
+     .pattern = P,
+     MANAGE,
+     .handler = create,
+     .body = HTTP_BODY_JSON,
+     .fields = f_create,
+     .summary = "Creates a pipeline"},
+    {.method = HTTP_M_GET,
+     .pattern = P "/_/metadata",
+     VIEW,
+     .handler = metadata,
+     .summary = "Forms of the configuration"},
     {.method = HTTP_M_GET, .pattern = P "/{uuid}", VIEW, .handler = get, .summary = "One pipeline"},
-    {.method = HTTP_M_PUT, .pattern = P "/{uuid}", MANAGE, .handler = update, .body = HTTP_BODY_JSON, .fields = f_update, .summary = "Changes a pipeline"},
-    {.method = HTTP_M_DELETE, .pattern = P "/{uuid}", MANAGE, .handler = delete_one, .summary = "Deletes a pipeline"},
-    {.method = HTTP_M_POST, .pattern = P "/{uuid}/copy", MANAGE, .handler = copy, .summary = "Copies a pipeline"},
-    {.method = HTTP_M_GET, .pattern = P "/{uuid}/extensions", VIEW, .handler = extensions, .summary = "Extensions bound to a pipeline"},
-    {.method = HTTP_M_PUT, .pattern = P "/{uuid}/extensions", MANAGE, .handler = extensions_put, .body = HTTP_BODY_JSON, .fields = f_extensions,
+    {.method = HTTP_M_PUT,
+     .pattern = P "/{uuid}",
+     MANAGE,
+     .handler = update,
+     .body = HTTP_BODY_JSON,
+     .fields = f_update,
+     .summary = "Changes a pipeline"},
+    {.method = HTTP_M_DELETE,
+     .pattern = P "/{uuid}",
+     MANAGE,
+     .handler = delete_one,
+     .summary = "Deletes a pipeline"},
+    {.method = HTTP_M_POST,
+     .pattern = P "/{uuid}/copy",
+     MANAGE,
+     .handler = copy,
+     .summary = "Copies a pipeline"},
+    {.method = HTTP_M_GET,
+     .pattern = P "/{uuid}/extensions",
+     VIEW,
+     .handler = extensions,
+     .summary = "Extensions bound to a pipeline"},
+    {.method = HTTP_M_PUT,
+     .pattern = P "/{uuid}/extensions",
+     MANAGE,
+     .handler = extensions_put,
+     .body = HTTP_BODY_JSON,
+     .fields = f_extensions,
      .summary = "Binds extensions"},
     {.pattern = NULL},
 };

@@ -47,7 +47,8 @@ static void make_room(struct map *states)
 }
 
 /* A fresh state of 256 bits; STR_NONE when memory ends. */
-static struct str state_issue(struct api *a, struct arena *arena, enum purpose purpose, const char *account)
+static struct str state_issue(struct api *a, struct arena *arena, enum purpose purpose,
+                              const char *account)
 {
     unsigned char secret[32];
     char hash[65];
@@ -84,20 +85,23 @@ static bool state_take(struct api *a, struct str state, enum purpose purpose)
 static bool comes_back_to_us(const struct url *u, struct str text, struct str query)
 {
     bool web = str_ieqz(u->scheme, "http") || str_ieqz(u->scheme, "https");
-    return web && !u->user.p && str_chr(text, '#') < 0 && str_eqz(u->path, "/auth/space/callback") && str_eq(u->query, query);
+    return web && !u->user.p && str_chr(text, '#') < 0 &&
+           str_eqz(u->path, "/auth/space/callback") && str_eq(u->query, query);
 }
 
 static void answer_link(struct http_request *r, struct str uri, enum purpose purpose)
 {
     struct api *a = api_of(r);
     struct error err = {0};
-    struct str state = state_issue(a, r->arena, purpose, purpose == PURPOSE_BIND ? api_principal(r)->account : "");
+    struct str state =
+        state_issue(a, r->arena, purpose, purpose == PURPOSE_BIND ? api_principal(r)->account : "");
     if (!state.p) {
         err_set(&err, ERR_NOMEM, "out of memory");
         api_error(r, &err);
         return;
     }
-    struct str link = str_fmt(r->arena, "%s?redirect_uri=" STR_FMT "&state=" STR_FMT, config_str(a->config, "space.oauth_authorize_url"),
+    struct str link = str_fmt(r->arena, "%s?redirect_uri=" STR_FMT "&state=" STR_FMT,
+                              config_str(a->config, "space.oauth_authorize_url"),
                               STR_ARG(url_encode(r->arena, uri)), STR_ARG(state));
     api_ok(r, json_pack("{s:o}", "authorize_url", json_strn(link)));
 }
@@ -179,17 +183,40 @@ static void bind(struct http_request *r)
 }
 
 static const struct http_field f_code[] = {
-    {.name = "code", .type = HTTP_ANY, .help = "what the login page gave"}, {.name = "state", .type = HTTP_ANY}, {.name = NULL}};
+    {.name = "code", .type = HTTP_ANY, .help = "what the login page gave"},
+    {.name = "state", .type = HTTP_ANY},
+    {.name = NULL}};
 
 #define U "/api/v1/user"
 const struct http_route routes_space[] = {
-    {.method = HTTP_M_GET, .pattern = U "/space/authorize-url", .permission = PERM_NONE, .handler = authorize_url,
-     .query = "redirect_uri,launch_workspace_uuid", .summary = "Address of the account service's login page"},
-    {.method = HTTP_M_GET, .pattern = U "/space/bind-authorize-url", .auth = AUTH_ACCOUNT, .permission = PERM_NONE, .handler = bind_authorize_url,
-     .query = "redirect_uri", .summary = "The same, to bind the caller's account"},
-    {.method = HTTP_M_POST, .pattern = U "/space/callback", .permission = PERM_NONE, .handler = callback, .body = HTTP_BODY_JSON, .fields = f_code,
-     .body_max = API_OPEN_BODY_MAX, .summary = "Signs in with what the login page gave"},
-    {.method = HTTP_M_POST, .pattern = U "/bind-space", .permission = PERM_NONE, .handler = bind, .body = HTTP_BODY_JSON, .fields = f_code,
-     .body_max = API_OPEN_BODY_MAX, .summary = "Binds an account with what the login page gave"},
+    {.method = HTTP_M_GET,
+     .pattern = U "/space/authorize-url",
+     .permission = PERM_NONE,
+     .handler = authorize_url,
+     .query = "redirect_uri,launch_workspace_uuid",
+     .summary = "Address of the account service's login page"},
+    {.method = HTTP_M_GET,
+     .pattern = U "/space/bind-authorize-url",
+     .auth = AUTH_ACCOUNT,
+     .permission = PERM_NONE,
+     .handler = bind_authorize_url,
+     .query = "redirect_uri",
+     .summary = "The same, to bind the caller's account"},
+    {.method = HTTP_M_POST,
+     .pattern = U "/space/callback",
+     .permission = PERM_NONE,
+     .handler = callback,
+     .body = HTTP_BODY_JSON,
+     .fields = f_code,
+     .body_max = API_OPEN_BODY_MAX,
+     .summary = "Signs in with what the login page gave"},
+    {.method = HTTP_M_POST,
+     .pattern = U "/bind-space",
+     .permission = PERM_NONE,
+     .handler = bind,
+     .body = HTTP_BODY_JSON,
+     .fields = f_code,
+     .body_max = API_OPEN_BODY_MAX,
+     .summary = "Binds an account with what the login page gave"},
     {.pattern = NULL},
 };

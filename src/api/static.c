@@ -17,9 +17,12 @@ static struct str inflated(struct arena *a, const struct base_asset *f)
 {
     /* The stream's last four bytes hold its length (RFC 1952). */
     const unsigned char *tail = f->data + f->size - 4;
-    size_t n = (size_t)tail[0] | (size_t)tail[1] << 8 | (size_t)tail[2] << 16 | (size_t)tail[3] << 24;
+    size_t n =
+        (size_t)tail[0] | (size_t)tail[1] << 8 | (size_t)tail[2] << 16 | (size_t)tail[3] << 24;
     char *out = arena_alloc(a, n + 1);
-    z_stream z = {.next_in = (unsigned char *)(uintptr_t)f->data, .avail_in = (unsigned)f->size, .next_out = (unsigned char *)out,
+    z_stream z = {.next_in = (unsigned char *)(uintptr_t)f->data,
+                  .avail_in = (unsigned)f->size,
+                  .next_out = (unsigned char *)out,
                   .avail_out = (unsigned)n};
     if (!out || inflateInit2(&z, 16 + MAX_WBITS) != Z_OK)
         return STR_NONE;

@@ -10,7 +10,8 @@ static void list(struct http_request *r)
         pipeline = http_query(r, "pipeline_id");
     if (pipeline.n) {
         struct store_eq key = EQ_S("uuid", pipeline);
-        auto_json row = store_do_get(api_of(r)->store, &table_pipelines, api_scope(r), &key, 1, false, &err);
+        auto_json row =
+            store_do_get(api_of(r)->store, &table_pipelines, api_scope(r), &key, 1, false, &err);
         if (!row && err.code == ERR_NOT_FOUND) {
             api_fail(r, 404, NULL, "pipeline not found");
             return;
@@ -30,8 +31,18 @@ static void get(struct http_request *r)
 
 #define P "/api/v1/tools"
 const struct http_route routes_tool[] = {
-    {.method = HTTP_M_GET, .pattern = P, .auth = AUTH_USER, .permission = PERM_RESOURCE_VIEW, .handler = list, .query = "pipeline_uuid,pipeline_id",
+    {.method = HTTP_M_GET,
+     .pattern = P,
+     .auth = AUTH_USER,
+     .permission = PERM_RESOURCE_VIEW,
+     .handler = list,
+     .query = "pipeline_uuid,pipeline_id",
      .summary = "Tools that an agent may call"},
-    {.method = HTTP_M_GET, .pattern = P "/{name}", .auth = AUTH_USER, .permission = PERM_RESOURCE_VIEW, .handler = get, .summary = "One tool"},
+    {.method = HTTP_M_GET,
+     .pattern = P "/{name}",
+     .auth = AUTH_USER,
+     .permission = PERM_RESOURCE_VIEW,
+     .handler = get,
+     .summary = "One tool"},
     {.pattern = NULL},
 };

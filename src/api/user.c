@@ -63,7 +63,8 @@ static void auth_post(struct http_request *r)
 {
     struct api *a = api_of(r);
     struct error err = {0};
-    struct str user = json_s(r->json, "user"), password = json_s(r->json, "password"), normal = STR_NONE;
+    struct str user = json_s(r->json, "user"), password = json_s(r->json, "password"),
+               normal = STR_NONE;
     bool right = false;
     /* No address holds a NUL; behind it a longer text would pass for a shorter one. */
     if (str_chr(user, '\0') >= 0 || !email_normalize(r->arena, user, &normal, &err)) {
@@ -147,14 +148,16 @@ static bool reset_slot(struct api *a)
 }
 
 /* The change itself and what follows from it: earlier tokens end, open chats of the account are closed. */
-static bool set_password(struct http_request *r, const json_t *account, struct str password, struct str *token)
+static bool set_password(struct http_request *r, const json_t *account, struct str password,
+                         struct str *token)
 {
     struct api *a = api_of(r);
     struct error err = {0};
     char phc[256];
     int64_t revision = 0;
     const char *uuid = json_z_or(account, "uuid", "");
-    if (!api_hash(a, password, phc, &err) || !account_set_password(a->store, uuid, phc, &revision, &err)) {
+    if (!api_hash(a, password, phc, &err) ||
+        !account_set_password(a->store, uuid, phc, &revision, &err)) {
         api_error(r, &err);
         return false;
     }
@@ -180,8 +183,10 @@ static void reset_password(struct http_request *r)
     auto_json body = json_parse(r->body, &err);
     if (!json_is_object(body)) {
         /* A key with a lone surrogate is no JSON text either: it is as wrong as any other. */
-        bool surrogate = str_find(r->body, S("\\u")) >= 0 && str_find(r->body, S("recovery_key")) >= 0;
-        api_fail(r, surrogate ? 403 : 400, NULL, surrogate ? "Invalid recovery key" : "invalid JSON body");
+        bool surrogate =
+            str_find(r->body, S("\\u")) >= 0 && str_find(r->body, S("recovery_key")) >= 0;
+        api_fail(r, surrogate ? 403 : 400, NULL,
+                 surrogate ? "Invalid recovery key" : "invalid JSON body");
         return;
     }
     bool any = false;
@@ -194,7 +199,8 @@ static void reset_password(struct http_request *r)
         api_fail(r, 400, NULL, "System not initialized");
         return;
     }
-    struct str normal = STR_NONE, user = json_s(body, "user"), password = json_s(body, "new_password"), token;
+    struct str normal = STR_NONE, user = json_s(body, "user"),
+               password = json_s(body, "new_password"), token;
     auto_json account = user.p && email_normalize(r->arena, user, &normal, &err)
                             ? account_find(a->store, NULL, str_z(r->arena, normal), &err)
                             : NULL;
@@ -228,7 +234,8 @@ static void new_password(struct http_request *r, bool change)
     }
     if (!api_fields(r))
         return;
-    struct str fresh = json_s(r->json, "new_password"), current = json_s(r->json, "current_password"), token;
+    struct str fresh = json_s(r->json, "new_password"),
+               current = json_s(r->json, "current_password"), token;
     if (fresh.n == 0) {
         api_fail(r, 400, NULL, "New password is required");
         return;
@@ -251,7 +258,8 @@ static void new_password(struct http_request *r, bool change)
         return;
     }
     if (set_password(r, account, fresh, &token))
-        api_ok(r, json_pack("{s:O,s:o}", "user", json_object_get(account, "user"), "token", json_strn(token)));
+        api_ok(r, json_pack("{s:O,s:o}", "user", json_object_get(account, "user"), "token",
+                            json_strn(token)));
 }
 
 static void change_password(struct http_request *r)
@@ -269,8 +277,9 @@ static void info(struct http_request *r)
     auto_json account = own_account(r);
     if (!account)
         return;
-    api_ok(r, json_pack("{s:O,s:O,s:O,s:b}", "account_uuid", json_object_get(account, "uuid"), "user", json_object_get(account, "user"),
-                        "account_type", json_object_get(account, "account_type"), "has_password",
+    api_ok(r, json_pack("{s:O,s:O,s:O,s:b}", "account_uuid", json_object_get(account, "uuid"),
+                        "user", json_object_get(account, "user"), "account_type",
+                        json_object_get(account, "account_type"), "has_password",
                         *json_z_or(account, "password", "") != 0));
 }
 
@@ -287,7 +296,8 @@ static void account_info(struct http_request *r)
 static void space_credits(struct http_request *r)
 {
     /* No Space account can be bound yet. */
-    api_ok(r, json_pack("{s:n,s:b,s:b}", "credits", "owner_space_bound", 0, "is_workspace_owner", api_principal(r)->role == ROLE_OWNER));
+    api_ok(r, json_pack("{s:n,s:b,s:b}", "credits", "owner_space_bound", 0, "is_workspace_owner",
+                        api_principal(r)->role == ROLE_OWNER));
 }
 
 static const struct http_field f_login[] = {
@@ -313,28 +323,76 @@ static const struct http_field f_set[] = {
 
 #define U "/api/v1/user"
 const struct http_route routes_user[] = {
-    {.method = HTTP_M_GET, .pattern = U "/init", .permission = PERM_NONE, .handler = init_get, .summary = "Whether an account exists"},
-    {.method = HTTP_M_POST, .pattern = U "/init", .permission = PERM_NONE, .handler = init_post, .body = HTTP_BODY_JSON, .fields = f_init,
+    {.method = HTTP_M_GET,
+     .pattern = U "/init",
+     .permission = PERM_NONE,
+     .handler = init_get,
+     .summary = "Whether an account exists"},
+    {.method = HTTP_M_POST,
+     .pattern = U "/init",
+     .permission = PERM_NONE,
+     .handler = init_post,
+     .body = HTTP_BODY_JSON,
+     .fields = f_init,
      .body_max = API_OPEN_BODY_MAX,
      .fields_late = true,
      .summary = "Creates the first account"},
-    {.method = HTTP_M_POST, .pattern = U "/auth", .permission = PERM_NONE, .handler = auth_post, .body = HTTP_BODY_JSON, .fields = f_login,
+    {.method = HTTP_M_POST,
+     .pattern = U "/auth",
+     .permission = PERM_NONE,
+     .handler = auth_post,
+     .body = HTTP_BODY_JSON,
+     .fields = f_login,
      .body_max = API_OPEN_BODY_MAX,
      .words = true,
      .summary = "Signs in"},
-    {.method = HTTP_M_GET, .pattern = U "/check-token", .auth = AUTH_ACCOUNT, .permission = PERM_NONE, .handler = check_token,
+    {.method = HTTP_M_GET,
+     .pattern = U "/check-token",
+     .auth = AUTH_ACCOUNT,
+     .permission = PERM_NONE,
+     .handler = check_token,
      .summary = "A fresh token for a good one"},
-    {.method = HTTP_M_POST, .pattern = U "/reset-password", .permission = PERM_NONE, .handler = reset_password, .body = HTTP_BODY_RAW,
+    {.method = HTTP_M_POST,
+     .pattern = U "/reset-password",
+     .permission = PERM_NONE,
+     .handler = reset_password,
+     .body = HTTP_BODY_RAW,
      .body_max = API_OPEN_BODY_MAX,
      .summary = "Sets a password with the recovery key"},
-    {.method = HTTP_M_POST, .pattern = U "/change-password", .auth = AUTH_ACCOUNT, .permission = PERM_NONE, .handler = change_password,
-     .body = HTTP_BODY_JSON, .fields = f_change, .fields_late = true, .summary = "Changes the caller's password"},
-    {.method = HTTP_M_POST, .pattern = U "/set-password", .auth = AUTH_ACCOUNT, .permission = PERM_NONE, .handler = set_password_route,
-     .body = HTTP_BODY_JSON, .fields = f_set, .fields_late = true, .summary = "Sets the caller's password"},
-    {.method = HTTP_M_GET, .pattern = U "/info", .auth = AUTH_ACCOUNT, .permission = PERM_NONE, .handler = info, .summary = "The caller's account"},
-    {.method = HTTP_M_GET, .pattern = U "/account-info", .permission = PERM_NONE, .handler = account_info,
+    {.method = HTTP_M_POST,
+     .pattern = U "/change-password",
+     .auth = AUTH_ACCOUNT,
+     .permission = PERM_NONE,
+     .handler = change_password,
+     .body = HTTP_BODY_JSON,
+     .fields = f_change,
+     .fields_late = true,
+     .summary = "Changes the caller's password"},
+    {.method = HTTP_M_POST,
+     .pattern = U "/set-password",
+     .auth = AUTH_ACCOUNT,
+     .permission = PERM_NONE,
+     .handler = set_password_route,
+     .body = HTTP_BODY_JSON,
+     .fields = f_set,
+     .fields_late = true,
+     .summary = "Sets the caller's password"},
+    {.method = HTTP_M_GET,
+     .pattern = U "/info",
+     .auth = AUTH_ACCOUNT,
+     .permission = PERM_NONE,
+     .handler = info,
+     .summary = "The caller's account"},
+    {.method = HTTP_M_GET,
+     .pattern = U "/account-info",
+     .permission = PERM_NONE,
+     .handler = account_info,
      .summary = "What ways of signing in there are"},
-    {.method = HTTP_M_GET, .pattern = U "/space-credits", .auth = AUTH_USER, .permission = PERM_NONE, .handler = space_credits,
+    {.method = HTTP_M_GET,
+     .pattern = U "/space-credits",
+     .auth = AUTH_USER,
+     .permission = PERM_NONE,
+     .handler = space_credits,
      .summary = "Credits of the owner's Space account"},
     {.pattern = NULL},
 };

@@ -12,14 +12,15 @@ static json_t *shown(const struct http_request *r, json_t *row)
 static void list(struct http_request *r)
 {
     struct error err = {0};
-    json_t *rows = store_do_list(api_of(r)->store, &table_webhooks, api_scope(r), NULL, 0, "created_at DESC, id DESC", -1, 0, false, &err);
+    json_t *rows = store_do_list(api_of(r)->store, &table_webhooks, api_scope(r), NULL, 0,
+                                 "created_at DESC, id DESC", -1, 0, false, &err);
     if (!rows) {
         api_error(r, &err);
         return;
     }
     size_t i;
     json_t *row;
-    json_array_foreach(rows, i, row)
+    json_array_foreach (rows, i, row)
         shown(r, row);
     api_ok(r, json_pack("{s:o}", "webhooks", rows));
 }
@@ -38,9 +39,12 @@ static bool do_create(struct db_tx *tx, void *arg, struct error *err)
     if (!store_count(tx, &table_webhooks, c->scope, NULL, 0, &n, err))
         return false;
     if (n >= most)
-        return err_set(err, ERR_INVALID, "Maximum number of webhooks (%lld) reached", (long long)most);
-    auto_json row = json_pack("{s:O,s:O,s:s,s:b}", "name", json_object_get(c->body, "name"), "url", json_object_get(c->body, "url"), "description",
-                              json_z_or(c->body, "description", ""), "enabled", (int)json_b_or(c->body, "enabled", true));
+        return err_set(err, ERR_INVALID, "Maximum number of webhooks (%lld) reached",
+                       (long long)most);
+    auto_json row = json_pack("{s:O,s:O,s:s,s:b}", "name", json_object_get(c->body, "name"), "url",
+                              json_object_get(c->body, "url"), "description",
+                              json_z_or(c->body, "description", ""), "enabled",
+                              (int)json_b_or(c->body, "enabled", true));
     c->row = store_insert(tx, c->api->store, &table_webhooks, c->scope, row, err);
     return c->row != NULL;
 }
@@ -98,7 +102,8 @@ static void get(struct http_request *r)
     struct store_eq key;
     if (!key_of(r, &key))
         return;
-    json_t *row = store_do_get(api_of(r)->store, &table_webhooks, api_scope(r), &key, 1, false, &err);
+    json_t *row =
+        store_do_get(api_of(r)->store, &table_webhooks, api_scope(r), &key, 1, false, &err);
     if (row)
         api_ok(r, json_pack("{s:o}", "webhook", shown(r, row)));
     else
@@ -120,7 +125,8 @@ static void update(struct http_request *r)
         json_object_del(patch, "url");
     if (json_object_get(patch, "url") && !url_ok(r, json_s(patch, "url")))
         return;
-    if (store_do_update(api_of(r)->store, &table_webhooks, api_scope(r), &key, 1, patch, false, &err))
+    if (store_do_update(api_of(r)->store, &table_webhooks, api_scope(r), &key, 1, patch, false,
+                        &err))
         api_ok(r, NULL);
     else
         refuse(r, &err);
@@ -142,20 +148,48 @@ static void delete_one(struct http_request *r)
 }
 
 static const struct http_field f_create[] = {
-    {.name = "name", .type = HTTP_STR, .max = 255},        {.name = "url", .type = HTTP_STR, .max = 1024},
-    {.name = "description", .type = HTTP_STR, .max = 512}, {.name = "enabled", .type = HTTP_BOOL},
+    {.name = "name", .type = HTTP_STR, .max = 255},
+    {.name = "url", .type = HTTP_STR, .max = 1024},
+    {.name = "description", .type = HTTP_STR, .max = 512},
+    {.name = "enabled", .type = HTTP_BOOL},
     {.name = NULL},
 };
 
 #define P "/api/v1/webhooks"
 const struct http_route routes_webhook[] = {
-    {.method = HTTP_M_GET, .pattern = P, .auth = AUTH_USER, .permission = PERM_RESOURCE_VIEW, .handler = list, .summary = "Webhooks"},
-    {.method = HTTP_M_POST, .pattern = P, .auth = AUTH_USER, .permission = PERM_RESOURCE_MANAGE, .handler = create, .body = HTTP_BODY_JSON,
-     .fields = f_create, .summary = "Adds a webhook"},
-    {.method = HTTP_M_GET, .pattern = P "/{id}", .auth = AUTH_USER, .permission = PERM_RESOURCE_VIEW, .handler = get, .summary = "One webhook"},
-    {.method = HTTP_M_PUT, .pattern = P "/{id}", .auth = AUTH_USER, .permission = PERM_RESOURCE_MANAGE, .handler = update, .body = HTTP_BODY_JSON,
-     .fields = f_create, .summary = "Changes a webhook"},
-    {.method = HTTP_M_DELETE, .pattern = P "/{id}", .auth = AUTH_USER, .permission = PERM_RESOURCE_MANAGE, .handler = delete_one,
+    {.method = HTTP_M_GET,
+     .pattern = P,
+     .auth = AUTH_USER,
+     .permission = PERM_RESOURCE_VIEW,
+     .handler = list,
+     .summary = "Webhooks"},
+    {.method = HTTP_M_POST,
+     .pattern = P,
+     .auth = AUTH_USER,
+     .permission = PERM_RESOURCE_MANAGE,
+     .handler = create,
+     .body = HTTP_BODY_JSON,
+     .fields = f_create,
+     .summary = "Adds a webhook"},
+    {.method = HTTP_M_GET,
+     .pattern = P "/{id}",
+     .auth = AUTH_USER,
+     .permission = PERM_RESOURCE_VIEW,
+     .handler = get,
+     .summary = "One webhook"},
+    {.method = HTTP_M_PUT,
+     .pattern = P "/{id}",
+     .auth = AUTH_USER,
+     .permission = PERM_RESOURCE_MANAGE,
+     .handler = update,
+     .body = HTTP_BODY_JSON,
+     .fields = f_create,
+     .summary = "Changes a webhook"},
+    {.method = HTTP_M_DELETE,
+     .pattern = P "/{id}",
+     .auth = AUTH_USER,
+     .permission = PERM_RESOURCE_MANAGE,
+     .handler = delete_one,
      .summary = "Deletes a webhook"},
     {.pattern = NULL},
 };

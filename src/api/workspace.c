@@ -28,7 +28,7 @@ static void list(struct http_request *r)
     json_t *out = json_array();
     size_t i;
     json_t *entry;
-    json_array_foreach(json_object_get(all, "workspaces"), i, entry)
+    json_array_foreach (json_object_get(all, "workspaces"), i, entry)
         json_array_append(out, json_object_get(entry, "workspace"));
     api_ok(r, json_pack("{s:o}", "workspaces", out));
 }
@@ -76,7 +76,10 @@ static void member_patch(struct http_request *r)
 {
     struct error err = {0};
     if (selected(r))
-        reply(r, "member", member_set_role(api_of(r)->store, api_principal(r), api_param(r, 1), json_s(api_body(r), "role"), &err), &err);
+        reply(r, "member",
+              member_set_role(api_of(r)->store, api_principal(r), api_param(r, 1),
+                              json_s(api_body(r), "role"), &err),
+              &err);
 }
 
 static void member_delete(struct http_request *r)
@@ -109,7 +112,8 @@ static void invitations(struct http_request *r)
 
 static const char *public_base(const struct api *a, struct arena *arena)
 {
-    static const char *const keys[] = {"workspace.invitations.public_web_url", "api.webui_url", "api.webhook_prefix"};
+    static const char *const keys[] = {"workspace.invitations.public_web_url", "api.webui_url",
+                                       "api.webhook_prefix"};
     for (size_t i = 0; i < array_len(keys); i++) {
         struct str s = str_trim(str_c(config_str(a->config, keys[i])));
         while (str_ends(s, S("/")))
@@ -129,28 +133,35 @@ static void invite(struct http_request *r)
     if (!selected(r))
         return;
     crypto_random(secret, sizeof secret);
-    struct str token = str_fmt(r->arena, "lbi_" STR_FMT, STR_ARG(base64url_encode(r->arena, str_n((char *)secret, sizeof secret))));
+    struct str token =
+        str_fmt(r->arena, "lbi_" STR_FMT,
+                STR_ARG(base64url_encode(r->arena, str_n((char *)secret, sizeof secret))));
     sha256_hex(token, hash);
     struct str role = json_s(api_body(r), "role");
-    json_t *made = invitation_create(a->store, api_principal(r), json_s(api_body(r), "email"), role.p ? role : S("viewer"), hash, &err);
+    json_t *made = invitation_create(a->store, api_principal(r), json_s(api_body(r), "email"),
+                                     role.p ? role : S("viewer"), hash, &err);
     if (!made) {
         api_error(r, &err);
         return;
     }
-    struct str link = str_fmt(r->arena, "%s/invitations/accept#token=" STR_FMT, public_base(a, r->arena), STR_ARG(url_encode(r->arena, token)));
+    struct str link = str_fmt(r->arena, "%s/invitations/accept#token=" STR_FMT,
+                              public_base(a, r->arena), STR_ARG(url_encode(r->arena, token)));
     auto_json workspace = identity_current(a->store, api_principal(r), &err);
-    const char *status = mail_invitation(a->config, r->arena, json_z_or(made, "normalized_email", ""),
-                                         json_z_or(json_object_get(workspace, "workspace"), "name", "a workspace"), link);
+    const char *status = mail_invitation(
+        a->config, r->arena, json_z_or(made, "normalized_email", ""),
+        json_z_or(json_object_get(workspace, "workspace"), "name", "a workspace"), link);
     const char *provider = mail_provider(a->config);
-    api_ok(r, json_pack("{s:o,s:o,s:o,s:{s:s,s:o}}", "invitation", made, "token", json_strn(token), "link", json_strn(link), "delivery", "status",
-                        status, "provider", provider ? json_string(provider) : json_null()));
+    api_ok(r, json_pack("{s:o,s:o,s:o,s:{s:s,s:o}}", "invitation", made, "token", json_strn(token),
+                        "link", json_strn(link), "delivery", "status", status, "provider",
+                        provider ? json_string(provider) : json_null()));
 }
 
 static void invitation_delete(struct http_request *r)
 {
     struct error err = {0};
     if (selected(r))
-        reply(r, "invitation", invitation_revoke(api_of(r)->store, api_principal(r), api_param(r, 1), &err), &err);
+        reply(r, "invitation",
+              invitation_revoke(api_of(r)->store, api_principal(r), api_param(r, 1), &err), &err);
 }
 
 /* The token of the body as sent; false: answered, there is none. */
@@ -187,7 +198,8 @@ static bool registration(struct http_request *r, struct str *email, struct str *
 {
     const json_t *reg = json_object_get(api_body(r), "registration");
     if (!json_is_object(reg)) {
-        api_fail(r, 401, "account_exists_login_required", "A registration with e-mail and password is required");
+        api_fail(r, 401, "account_exists_login_required",
+                 "A registration with e-mail and password is required");
         return false;
     }
     *email = json_s(reg, "email");
@@ -221,37 +233,111 @@ static void accept(struct http_request *r)
     }
     auto_json made = invitation_register(a->store, hash, email, phc, &err);
     if (made)
-        api_ok(r, json_pack("{s:O,s:b}", "workspace_uuid", json_object_get(made, "workspace_uuid"), "login_required", 1));
+        api_ok(r, json_pack("{s:O,s:b}", "workspace_uuid", json_object_get(made, "workspace_uuid"),
+                            "login_required", 1));
     else
         api_error(r, &err);
 }
 
-static const struct http_field f_role[] = {{.name = "role", .type = HTTP_STR, .max = 32}, {.name = NULL}};
+static const struct http_field f_role[] = {{.name = "role", .type = HTTP_STR, .max = 32},
+                                           {.name = NULL}};
 static const struct http_field f_invite[] = {
-    {.name = "email", .type = HTTP_ANY}, {.name = "role", .type = HTTP_STR, .max = 32, .help = "admin, developer, operator or viewer"}, {.name = NULL}};
-static const struct http_field f_accept[] = {{.name = "token", .type = HTTP_ANY}, {.name = "registration", .type = HTTP_ANY}, {.name = NULL}};
+    {.name = "email", .type = HTTP_ANY},
+    {.name = "role", .type = HTTP_STR, .max = 32, .help = "admin, developer, operator or viewer"},
+    {.name = NULL}};
+static const struct http_field f_accept[] = {{.name = "token", .type = HTTP_ANY},
+                                             {.name = "registration", .type = HTTP_ANY},
+                                             {.name = NULL}};
 
 #define W "/api/v1/workspaces"
 const struct http_route routes_workspace[] = {
-    {.method = HTTP_M_GET, .pattern = W "/bootstrap", .auth = AUTH_ACCOUNT, .permission = PERM_NONE, .handler = bootstrap, .summary = "The caller's workspaces"},
-    {.method = HTTP_M_GET, .pattern = W, .auth = AUTH_ACCOUNT, .permission = PERM_NONE, .handler = list, .summary = "The caller's workspaces, without rights"},
-    {.method = HTTP_M_POST, .pattern = W, .auth = AUTH_USER, .permission = PERM_WORKSPACE_VIEW, .handler = create, .summary = "Refused: one workspace only"},
-    {.method = HTTP_M_GET, .pattern = W "/current", .auth = AUTH_USER, .permission = PERM_WORKSPACE_VIEW, .handler = current, .summary = "The selected workspace"},
-    {.method = HTTP_M_GET, .pattern = W "/{workspace}", .auth = AUTH_USER, .permission = PERM_WORKSPACE_VIEW, .handler = get, .summary = "One workspace"},
-    {.method = HTTP_M_GET, .pattern = W "/{workspace}/members", .auth = AUTH_USER, .permission = PERM_MEMBER_VIEW, .handler = members, .summary = "Members"},
-    {.method = HTTP_M_PATCH, .pattern = W "/{workspace}/members/{account}", .auth = AUTH_USER, .permission = PERM_MEMBER_UPDATE_ROLE, .handler = member_patch,
-     .body = HTTP_BODY_JSON, .fields = f_role, .summary = "Gives a member another role"},
-    {.method = HTTP_M_DELETE, .pattern = W "/{workspace}/members/{account}", .auth = AUTH_USER, .permission = PERM_MEMBER_UPDATE_ROLE,
-     .handler = member_delete, .summary = "Removes a member"},
-    {.method = HTTP_M_GET, .pattern = W "/{workspace}/invitations", .auth = AUTH_USER, .permission = PERM_MEMBER_INVITE, .handler = invitations,
+    {.method = HTTP_M_GET,
+     .pattern = W "/bootstrap",
+     .auth = AUTH_ACCOUNT,
+     .permission = PERM_NONE,
+     .handler = bootstrap,
+     .summary = "The caller's workspaces"},
+    {.method = HTTP_M_GET,
+     .pattern = W,
+     .auth = AUTH_ACCOUNT,
+     .permission = PERM_NONE,
+     .handler = list,
+     .summary = "The caller's workspaces, without rights"},
+    {.method = HTTP_M_POST,
+     .pattern = W,
+     .auth = AUTH_USER,
+     .permission = PERM_WORKSPACE_VIEW,
+     .handler = create,
+     .summary = "Refused: one workspace only"},
+    {.method = HTTP_M_GET,
+     .pattern = W "/current",
+     .auth = AUTH_USER,
+     .permission = PERM_WORKSPACE_VIEW,
+     .handler = current,
+     .summary = "The selected workspace"},
+    {.method = HTTP_M_GET,
+     .pattern = W "/{workspace}",
+     .auth = AUTH_USER,
+     .permission = PERM_WORKSPACE_VIEW,
+     .handler = get,
+     .summary = "One workspace"},
+    {.method = HTTP_M_GET,
+     .pattern = W "/{workspace}/members",
+     .auth = AUTH_USER,
+     .permission = PERM_MEMBER_VIEW,
+     .handler = members,
+     .summary = "Members"},
+    {.method = HTTP_M_PATCH,
+     .pattern = W "/{workspace}/members/{account}",
+     .auth = AUTH_USER,
+     .permission = PERM_MEMBER_UPDATE_ROLE,
+     .handler = member_patch,
+     .body = HTTP_BODY_JSON,
+     .fields = f_role,
+     .summary = "Gives a member another role"},
+    {.method = HTTP_M_DELETE,
+     .pattern = W "/{workspace}/members/{account}",
+     .auth = AUTH_USER,
+     .permission = PERM_MEMBER_UPDATE_ROLE,
+     .handler = member_delete,
+     .summary = "Removes a member"},
+    {.method = HTTP_M_GET,
+     .pattern = W "/{workspace}/invitations",
+     .auth = AUTH_USER,
+     .permission = PERM_MEMBER_INVITE,
+     .handler = invitations,
      .summary = "Pending invitations"},
-    {.method = HTTP_M_POST, .pattern = W "/{workspace}/invitations", .auth = AUTH_USER, .permission = PERM_MEMBER_INVITE, .handler = invite,
-     .body = HTTP_BODY_JSON, .fields = f_invite, .summary = "Invites somebody"},
-    {.method = HTTP_M_DELETE, .pattern = W "/{workspace}/invitations/{invitation}", .auth = AUTH_USER, .permission = PERM_MEMBER_INVITE,
-     .handler = invitation_delete, .summary = "Revokes an invitation"},
-    {.method = HTTP_M_POST, .pattern = "/api/v1/invitations/inspect", .auth = AUTH_NONE, .permission = PERM_NONE, .handler = inspect,
-     .body = HTTP_BODY_JSON, .fields = f_accept, .body_max = API_OPEN_BODY_MAX, .summary = "What an invitation is for"},
-    {.method = HTTP_M_POST, .pattern = "/api/v1/invitations/accept", .auth = AUTH_NONE, .permission = PERM_NONE, .handler = accept,
-     .body = HTTP_BODY_JSON, .fields = f_accept, .body_max = API_OPEN_BODY_MAX, .summary = "Registers and joins"},
+    {.method = HTTP_M_POST,
+     .pattern = W "/{workspace}/invitations",
+     .auth = AUTH_USER,
+     .permission = PERM_MEMBER_INVITE,
+     .handler = invite,
+     .body = HTTP_BODY_JSON,
+     .fields = f_invite,
+     .summary = "Invites somebody"},
+    {.method = HTTP_M_DELETE,
+     .pattern = W "/{workspace}/invitations/{invitation}",
+     .auth = AUTH_USER,
+     .permission = PERM_MEMBER_INVITE,
+     .handler = invitation_delete,
+     .summary = "Revokes an invitation"},
+    {.method = HTTP_M_POST,
+     .pattern = "/api/v1/invitations/inspect",
+     .auth = AUTH_NONE,
+     .permission = PERM_NONE,
+     .handler = inspect,
+     .body = HTTP_BODY_JSON,
+     .fields = f_accept,
+     .body_max = API_OPEN_BODY_MAX,
+     .summary = "What an invitation is for"},
+    {.method = HTTP_M_POST,
+     .pattern = "/api/v1/invitations/accept",
+     .auth = AUTH_NONE,
+     .permission = PERM_NONE,
+     .handler = accept,
+     .body = HTTP_BODY_JSON,
+     .fields = f_accept,
+     .body_max = API_OPEN_BODY_MAX,
+     .summary = "Registers and joins"},
     {.pattern = NULL},
 };

@@ -7,7 +7,8 @@
 struct app_options {
     const char *data_dir; /* absolute or relative to the working directory */
     bool debug, json_logs;
-    bool standalone_runtime, standalone_box; /* plugin and Box runtimes are somebody else's processes */
+    bool standalone_runtime,
+        standalone_box; /* plugin and Box runtimes are somebody else's processes */
 };
 /* Each returns the exit status. */
 int app_serve(const struct app_options *o);

@@ -29,9 +29,12 @@ bool app_open_store(const struct config *c, struct store *out, struct error *err
         o.pool_timeout_s = bounded(c, "database.postgresql.pool_timeout_seconds", 1, 300);
         o.pool_recycle_s = bounded(c, "database.postgresql.pool_recycle_seconds", 1, 86400);
         if (o.pool_size + o.pool_overflow > 100)
-            return err_set(err, ERR_INVALID, "database.postgresql.pool_size and max_overflow may be 100 together");
+            return err_set(err, ERR_INVALID,
+                           "database.postgresql.pool_size and max_overflow may be 100 together");
     } else {
-        return err_set(err, ERR_INVALID, "Unsupported database type: database.use is %s; sqlite and postgresql are known", use);
+        return err_set(
+            err, ERR_INVALID,
+            "Unsupported database type: database.use is %s; sqlite and postgresql are known", use);
     }
     *out = (struct store){0};
     snprintf(out->instance, sizeof out->instance, "%s", config_instance_id(c));

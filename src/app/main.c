@@ -61,7 +61,8 @@ int main(int argc, char **argv)
     o.debug = debug && (strcmp(debug, "1") == 0 || str_ieqz(str_c(debug), "true"));
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
-        if (flag(a, "--debug", &o.debug) || flag(a, "--log-json", &o.json_logs) || flag(a, "--standalone-runtime", &o.standalone_runtime) ||
+        if (flag(a, "--debug", &o.debug) || flag(a, "--log-json", &o.json_logs) ||
+            flag(a, "--standalone-runtime", &o.standalone_runtime) ||
             flag(a, "--standalone-box", &o.standalone_box) || flag(a, "--check", &check))
             continue;
         if (strcmp(a, "--data") == 0) {

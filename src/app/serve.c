@@ -40,12 +40,14 @@ static bool start_base(struct service *s, struct error *err)
     s->fence = fence_new(config_instance_id(s->config));
     if (!s->fence)
         return err_set(err, ERR_NOMEM, "out of memory");
-    s->objects = objects_new(config_path(s->config, a, "storage"), config_int_in(s->config, "storage.max_object_read_bytes", 1, 64 << 20),
+    s->objects = objects_new(config_path(s->config, a, "storage"),
+                             config_int_in(s->config, "storage.max_object_read_bytes", 1, 64 << 20),
                              config_instance_id(s->config), s->fence, err);
     if (!s->objects || !app_open_store(s->config, &s->store, err))
         return false;
     s->store_open = true;
-    return db_hold(s->store.db, HOLD_MS, err) && store_start(&s->store, err) && identity_load_fence(&s->store, s->fence, err);
+    return db_hold(s->store.db, HOLD_MS, err) && store_start(&s->store, err) &&
+           identity_load_fence(&s->store, s->fence, err);
 }
 
 static bool start_client(struct service *s, struct error *err)
@@ -63,12 +65,20 @@ static bool start_engine(struct service *s, struct error *err)
     s->models = models_new(&s->store, s->config, err);
     if (!s->models)
         return false;
-    struct engine_opts e = {.store = &s->store, .config = s->config, .fence = s->fence, .models = s->models, .group = s->group};
+    struct engine_opts e = {.store = &s->store,
+                            .config = s->config,
+                            .fence = s->fence,
+                            .models = s->models,
+                            .group = s->group};
     s->engine = engine_new(&e, err);
     if (!s->engine)
         return false;
-    struct platform_opts p = {.store = &s->store, .config = s->config, .fence = s->fence, .objects = s->objects,
-                              .host = engine_host(s->engine), .group = s->group};
+    struct platform_opts p = {.store = &s->store,
+                              .config = s->config,
+                              .fence = s->fence,
+                              .objects = s->objects,
+                              .host = engine_host(s->engine),
+                              .group = s->group};
     s->platform = platform_new(&p, err);
     if (!s->platform)
         return false;
@@ -81,9 +91,22 @@ static bool start_api(struct service *s, struct error *err)
     s->jobs = jobs_new(s->config, s->jobs_group);
     if (!s->jobs)
         return err_set(err, ERR_NOMEM, "out of memory");
-    s->ops = (struct ops_env){.store = &s->store, .config = s->config, .fence = s->fence, .jobs = s->jobs, .objects = s->objects, .logs = s->logs};
-    s->api = (struct api){.store = &s->store, .config = s->config, .fence = s->fence, .models = s->models, .engine = s->engine,
-                          .platform = s->platform, .jobs = s->jobs, .objects = s->objects, .logs = s->logs, .ops = &s->ops,
+    s->ops = (struct ops_env){.store = &s->store,
+                              .config = s->config,
+                              .fence = s->fence,
+                              .jobs = s->jobs,
+                              .objects = s->objects,
+                              .logs = s->logs};
+    s->api = (struct api){.store = &s->store,
+                          .config = s->config,
+                          .fence = s->fence,
+                          .models = s->models,
+                          .engine = s->engine,
+                          .platform = s->platform,
+                          .jobs = s->jobs,
+                          .objects = s->objects,
+                          .logs = s->logs,
+                          .ops = &s->ops,
                           .debug = s->options->debug};
     s->api_open = api_init(&s->api, err);
     if (!s->api_open)
@@ -103,7 +126,8 @@ static bool start(struct service *s, struct error *err)
         return err_set(err, ERR_NOMEM, "out of memory");
     /* What the ledger holds is taken up before the port opens: a message that came in between would be found there and run twice, and
      * answers that wait go before new ones of their session. */
-    return start_base(s, err) && start_client(s, err) && start_engine(s, err) && engine_start(s->engine, err) && start_api(s, err) &&
+    return start_base(s, err) && start_client(s, err) && start_engine(s, err) &&
+           engine_start(s->engine, err) && start_api(s, err) &&
            task_spawn(s->jobs_group, "maintenance", maintenance_run, &s->ops, err);
 }
 
@@ -149,8 +173,9 @@ static int serve(void *arg)
     const uint32_t stops = 1u << SIGTERM | 1u << SIGINT | 1u << SIGHUP;
     /* Caught before anybody is told that the program is ready: whoever then stops it at once gets an orderly stop. */
     if (start(&s, &err) && task_signal_catch(stops, &err)) {
-        log_info("app", "parley %s serves http://127.0.0.1:%u data=%s database=%s", PARLEY_VERSION, http_server_port(s.server),
-                 config_data_dir(s.config), config_str(s.config, "database.use"));
+        log_info("app", "parley %s serves http://127.0.0.1:%u data=%s database=%s", PARLEY_VERSION,
+                 http_server_port(s.server), config_data_dir(s.config),
+                 config_str(s.config, "database.use"));
         printf("Parley is ready: http://127.0.0.1:%u\n", http_server_port(s.server));
         fflush(stdout);
         task_watchdog_start(STALL_MS);

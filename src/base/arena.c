@@ -73,7 +73,10 @@ static void cache_make_key(void)
 
 static int cache_class(size_t size)
 {
-    return size == BLOCK_MIN ? 0 : size == 2 * (size_t)BLOCK_MIN ? 1 : size == 4 * (size_t)BLOCK_MIN ? 2 : -1;
+    return size == BLOCK_MIN               ? 0
+           : size == 2 * (size_t)BLOCK_MIN ? 1
+           : size == 4 * (size_t)BLOCK_MIN ? 2
+                                           : -1;
 }
 
 static struct block *block_get(size_t size)

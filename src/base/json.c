@@ -34,7 +34,8 @@ static bool over_limits(struct str text, struct error *err)
         }
     }
     if (groups > JSON_GROUPS_MAX || values > JSON_VALUES_MAX) {
-        return !err_set(err, ERR_INVALID, "invalid JSON: more than %d objects and lists or %d values",
+        return !err_set(err, ERR_INVALID,
+                        "invalid JSON: more than %d objects and lists or %d values",
                         JSON_GROUPS_MAX, JSON_VALUES_MAX);
     }
     return false;
@@ -138,7 +139,8 @@ static bool put_real(struct buf *out, struct str text)
         }
     }
     /* Seventeen digits without a point would be read back as an integer. */
-    return buf_str(out, text) && (str_find(text, S(".")) >= 0 || str_find(text, S("e")) >= 0 || buf_z(out, ".0"));
+    return buf_str(out, text) &&
+           (str_find(text, S(".")) >= 0 || str_find(text, S("e")) >= 0 || buf_z(out, ".0"));
 }
 
 static bool put_char(struct buf *b, char c)
@@ -157,7 +159,8 @@ static bool is_plain(unsigned char c)
 
 static bool put_string(struct buf *b, struct str s)
 {
-    static const char short_form[32] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
+    static const char short_form[32] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
     size_t from = 0, i = 0;
     if (!buf_reserve(b, s.n + 2))
         return false;

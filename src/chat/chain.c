@@ -3,7 +3,18 @@
 
 enum { COMPONENTS_MAX = 1000, NESTING_MAX = 8 };
 
-enum field_kind { F_STR, F_STR_NULL, F_INT, F_INT_NULL, F_ID, F_ID_NULL, F_CHAIN, F_CHAIN_NULL, F_OBJ, F_NODES };
+enum field_kind {
+    F_STR,
+    F_STR_NULL,
+    F_INT,
+    F_INT_NULL,
+    F_ID,
+    F_ID_NULL,
+    F_CHAIN,
+    F_CHAIN_NULL,
+    F_OBJ,
+    F_NODES
+};
 struct field {
     const char *name;
     enum field_kind kind;
@@ -14,30 +25,53 @@ struct component {
     const struct field *fields;
 };
 
-#define MEDIA {"url", F_STR_NULL, ""}, {"path", F_STR_NULL, ""}, {"base64", F_STR_NULL, ""}
+#define MEDIA                                          \
+    {"url", F_STR_NULL, ""}, {"path", F_STR_NULL, ""}, \
+    {                                                  \
+        "base64", F_STR_NULL, ""                       \
+    }
 static const struct field f_plain[] = {{"text", F_STR, NULL}, {0}};
-static const struct field f_quote[] = {{"id", F_ID_NULL, NULL},        {"group_id", F_ID_NULL, NULL},
-                                       {"sender_id", F_ID_NULL, NULL}, {"target_id", F_ID_NULL, NULL},
-                                       {"origin", F_CHAIN, NULL},      {0}};
+static const struct field f_quote[] = {
+    {"id", F_ID_NULL, NULL},        {"group_id", F_ID_NULL, NULL}, {"sender_id", F_ID_NULL, NULL},
+    {"target_id", F_ID_NULL, NULL}, {"origin", F_CHAIN, NULL},     {0}};
 static const struct field f_at[] = {{"target", F_ID, NULL}, {"display", F_STR_NULL, ""}, {0}};
 static const struct field f_none[] = {{0}};
 static const struct field f_image[] = {{"image_id", F_STR_NULL, ""}, MEDIA, {0}};
-static const struct field f_voice[] = {{"voice_id", F_STR_NULL, ""}, MEDIA, {"length", F_INT_NULL, "0"}, {0}};
-static const struct field f_file[] = {{"id", F_STR, ""},  {"name", F_STR, ""},         {"size", F_INT, "0"},
-                                      {"url", F_STR, ""}, {"path", F_STR_NULL, ""}, {"base64", F_STR_NULL, ""}, {0}};
-static const struct field f_forward[] = {{"display", F_OBJ, NULL}, {"node_list", F_NODES, NULL}, {0}};
+static const struct field f_voice[] = {
+    {"voice_id", F_STR_NULL, ""}, MEDIA, {"length", F_INT_NULL, "0"}, {0}};
+static const struct field f_file[] = {{"id", F_STR, ""},
+                                      {"name", F_STR, ""},
+                                      {"size", F_INT, "0"},
+                                      {"url", F_STR, ""},
+                                      {"path", F_STR_NULL, ""},
+                                      {"base64", F_STR_NULL, ""},
+                                      {0}};
+static const struct field f_forward[] = {
+    {"display", F_OBJ, NULL}, {"node_list", F_NODES, NULL}, {0}};
 static const struct field f_unknown[] = {{"text", F_STR, ""}, {0}};
-static const struct field f_face[] = {{"face_type", F_STR, "face"}, {"face_id", F_INT, "0"}, {"face_name", F_STR, ""}, {0}};
-static const struct field f_mini[] = {{"mini_app_id", F_STR, NULL},      {"user_name", F_STR, NULL}, {"display_name", F_STR_NULL, ""},
-                                      {"page_path", F_STR_NULL, ""}, {"title", F_STR_NULL, ""},  {"image_url", F_STR_NULL, ""}, {0}};
-static const struct field f_fwd_mini[] = {{"xml_data", F_STR, NULL}, {"image_url", F_STR_NULL, NULL}, {0}};
-static const struct field f_emoji[] = {{"emoji_md5", F_STR, NULL}, {"emoji_size", F_INT, NULL}, {0}};
-static const struct field f_link[] = {
-    {"link_title", F_STR, ""}, {"link_desc", F_STR, ""}, {"link_url", F_STR, ""}, {"link_thumb_url", F_STR, ""}, {0}};
+static const struct field f_face[] = {
+    {"face_type", F_STR, "face"}, {"face_id", F_INT, "0"}, {"face_name", F_STR, ""}, {0}};
+static const struct field f_mini[] = {{"mini_app_id", F_STR, NULL},
+                                      {"user_name", F_STR, NULL},
+                                      {"display_name", F_STR_NULL, ""},
+                                      {"page_path", F_STR_NULL, ""},
+                                      {"title", F_STR_NULL, ""},
+                                      {"image_url", F_STR_NULL, ""},
+                                      {0}};
+static const struct field f_fwd_mini[] = {
+    {"xml_data", F_STR, NULL}, {"image_url", F_STR_NULL, NULL}, {0}};
+static const struct field f_emoji[] = {
+    {"emoji_md5", F_STR, NULL}, {"emoji_size", F_INT, NULL}, {0}};
+static const struct field f_link[] = {{"link_title", F_STR, ""},
+                                      {"link_desc", F_STR, ""},
+                                      {"link_url", F_STR, ""},
+                                      {"link_thumb_url", F_STR, ""},
+                                      {0}};
 static const struct field f_xml[] = {{"xml_data", F_STR, NULL}, {0}};
 static const struct field f_app[] = {{"app_msg", F_STR, NULL}, {0}};
-static const struct field f_wxfile[] = {{"file_id", F_STR, ""},   {"file_name", F_STR, ""}, {"file_size", F_INT, "0"},
-                                        {"file_path", F_STR, ""}, {"file_base64", F_STR, ""}, {0}};
+static const struct field f_wxfile[] = {{"file_id", F_STR, ""},     {"file_name", F_STR, ""},
+                                        {"file_size", F_INT, "0"},  {"file_path", F_STR, ""},
+                                        {"file_base64", F_STR, ""}, {0}};
 
 static const struct component components[] = {
     {"Plain", f_plain},
@@ -77,7 +111,8 @@ static json_t *unknown_of(const char *fmt, const char *what)
     char text[600];
     snprintf(text, sizeof text, fmt, what);
     json_t *j = json_object();
-    if (!j || !json_set(j, "type", json_string("Unknown")) || !json_set(j, "text", json_strn(str_c(text)))) {
+    if (!j || !json_set(j, "type", json_string("Unknown")) ||
+        !json_set(j, "text", json_strn(str_c(text)))) {
         json_decref(j);
         return NULL;
     }
@@ -126,8 +161,9 @@ static json_t *field_default(const struct field *f)
 
 static json_t *forward_display(const json_t *given)
 {
-    json_t *d = json_pack("{s:s,s:s,s:s,s:[],s:s}", "title", "Chat history of the group", "brief", "[Chat history]", "source",
-                          "Chat history", "preview", "summary", "View x forwarded messages");
+    json_t *d = json_pack("{s:s,s:s,s:s,s:[],s:s}", "title", "Chat history of the group", "brief",
+                          "[Chat history]", "source", "Chat history", "preview", "summary",
+                          "View x forwarded messages");
     if (d && json_is_object(given))
         json_object_update_existing(d, (json_t *)(uintptr_t)given);
     return d;
@@ -138,9 +174,9 @@ static json_t *forward_nodes(const json_t *given, int depth, struct error *err)
     json_t *out = json_array();
     size_t i;
     json_t *node;
-    json_array_foreach(given, i, node)
-    {
-        auto_json n = json_pack("{s:s,s:s,s:[],s:i}", "sender_id", "", "sender_name", "", "message_chain", "message_id", 0);
+    json_array_foreach (given, i, node) {
+        auto_json n = json_pack("{s:s,s:s,s:[],s:i}", "sender_id", "", "sender_name", "",
+                                "message_chain", "message_id", 0);
         if (!n || !json_is_object(node)) {
             err_set(err, ERR_INVALID, "node_list[%zu] must be an object", i);
             json_decref(out);
@@ -161,21 +197,25 @@ static json_t *forward_nodes(const json_t *given, int depth, struct error *err)
 }
 
 /* One field of a known component into `out`. */
-static bool decode_field(const struct field *f, const char *type, const json_t *from, json_t *out, size_t index, int depth,
-                         struct error *err)
+static bool decode_field(const struct field *f, const char *type, const json_t *from, json_t *out,
+                         size_t index, int depth, struct error *err)
 {
     const json_t *v = json_object_get(from, f->name);
     if (f->kind == F_OBJ && (!v || json_is_object(v)))
-        return json_set(out, f->name, forward_display(v)) || err_set(err, ERR_NOMEM, "out of memory");
+        return json_set(out, f->name, forward_display(v)) ||
+               err_set(err, ERR_NOMEM, "out of memory");
     if (!v) {
-        bool optional = f->def || f->kind == F_STR_NULL || f->kind == F_INT_NULL || f->kind == F_ID_NULL || f->kind == F_NODES;
+        bool optional = f->def || f->kind == F_STR_NULL || f->kind == F_INT_NULL ||
+                        f->kind == F_ID_NULL || f->kind == F_NODES;
         if (!optional)
-            return err_set(err, ERR_INVALID, "message[%zu].%s is required for %s", index, f->name, type);
+            return err_set(err, ERR_INVALID, "message[%zu].%s is required for %s", index, f->name,
+                           type);
         json_t *def = f->kind == F_NODES ? json_array() : field_default(f);
         return json_set(out, f->name, def) || err_set(err, ERR_NOMEM, "out of memory");
     }
     if (!kind_fits(f->kind, v))
-        return err_set(err, ERR_INVALID, "message[%zu].%s of %s must be %s", index, f->name, type, kind_name(f->kind));
+        return err_set(err, ERR_INVALID, "message[%zu].%s of %s must be %s", index, f->name, type,
+                       kind_name(f->kind));
     json_t *value;
     if (f->kind == F_CHAIN)
         value = decode_chain(v, depth + 1, err);
@@ -195,7 +235,8 @@ static json_t *decode_source(const json_t *from, size_t index, struct error *err
     if (!t)
         t = json_object_get(from, "time");
     if (!json_is_string(id) && !json_is_integer(id)) {
-        err_set(err, ERR_INVALID, "message[%zu].id of Source must be a string or an integer", index);
+        err_set(err, ERR_INVALID, "message[%zu].id of Source must be a string or an integer",
+                index);
         return NULL;
     }
     if (t && !json_is_number(t)) {
@@ -220,12 +261,15 @@ static json_t *decode_one(const json_t *c, size_t index, int depth, struct error
     if (strcmp(type, "Source") == 0)
         return decode_source(c, index, err);
     /* A WeChatFile writes itself as "File" with fields of its own (spec Q2): told by those fields. */
-    bool wx_file = strcmp(type, "File") == 0 && (json_object_get(c, "file_id") || json_object_get(c, "file_name"));
+    bool wx_file = strcmp(type, "File") == 0 &&
+                   (json_object_get(c, "file_id") || json_object_get(c, "file_name"));
     const struct component *known = component_of(wx_file ? "WeChatFile" : type);
     if (!known)
         return unknown_of("Unknown component type: %.200s", type);
     auto_json out = json_object();
-    if (!out || !json_set(out, "type", json_string(strcmp(known->type, "WeChatFile") == 0 ? "File" : known->type)))
+    if (!out ||
+        !json_set(out, "type",
+                  json_string(strcmp(known->type, "WeChatFile") == 0 ? "File" : known->type)))
         return NULL;
     for (const struct field *f = known->fields; f->name; f++)
         if (!decode_field(f, known->type, c, out, index, depth, err))
@@ -240,8 +284,9 @@ static json_t *decode_chain(const json_t *array, int depth, struct error *err)
         return NULL;
     }
     if (depth > NESTING_MAX || json_array_size(array) > COMPONENTS_MAX) {
-        err_set(err, ERR_INVALID, "a message chain may hold at most %d components and %d levels of nesting", COMPONENTS_MAX,
-                NESTING_MAX);
+        err_set(err, ERR_INVALID,
+                "a message chain may hold at most %d components and %d levels of nesting",
+                COMPONENTS_MAX, NESTING_MAX);
         return NULL;
     }
     auto_json out = json_array();
@@ -251,8 +296,7 @@ static json_t *decode_chain(const json_t *array, int depth, struct error *err)
     }
     size_t i;
     json_t *c;
-    json_array_foreach(array, i, c)
-    {
+    json_array_foreach (array, i, c) {
         *err = (struct error){0};
         json_t *d = decode_one(c, i, depth, err);
         if (!d || json_array_append_new(out, d) != 0) {
@@ -344,8 +388,7 @@ struct str chain_text(struct arena *a, const json_t *chain)
     auto_buf b = BUF(64 << 20);
     size_t i;
     json_t *c;
-    json_array_foreach(chain, i, c)
-    {
+    json_array_foreach (chain, i, c) {
         const char *t = json_z_or(c, "type", "");
         if (strcmp(t, "Source") == 0)
             continue;
@@ -362,8 +405,7 @@ struct str chain_plain_text(struct arena *a, const json_t *chain)
     auto_buf b = BUF(64 << 20);
     size_t i;
     json_t *c;
-    json_array_foreach(chain, i, c)
-    {
+    json_array_foreach (chain, i, c) {
         if (strcmp(json_z_or(c, "type", ""), "Plain") == 0)
             buf_str(&b, json_s(c, "text"));
     }
@@ -374,8 +416,7 @@ const json_t *chain_find(const json_t *chain, const char *type)
 {
     size_t i;
     json_t *c;
-    json_array_foreach(chain, i, c)
-    {
+    json_array_foreach (chain, i, c) {
         if (strcmp(json_z_or(c, "type", ""), type) == 0)
             return c;
     }
@@ -391,8 +432,7 @@ bool chain_only(const json_t *chain, const char *const *types)
 {
     size_t i;
     json_t *c;
-    json_array_foreach(chain, i, c)
-    {
+    json_array_foreach (chain, i, c) {
         const char *t = json_z_or(c, "type", "");
         const char *const *k = types;
         while (*k && strcmp(*k, t) != 0)
@@ -408,8 +448,7 @@ struct str chain_export_text(struct arena *a, const json_t *chain)
     auto_buf b = BUF(16 << 20);
     size_t i;
     json_t *c;
-    json_array_foreach(chain, i, c)
-    {
+    json_array_foreach (chain, i, c) {
         const char *t = json_z_or(c, "type", "");
         if (strcmp(t, "At") == 0) {
             component_text(&b, c);
@@ -456,18 +495,20 @@ json_t *chain_of_text(struct str text)
 
 json_t *comp_at(const char *target, const char *display)
 {
-    return json_pack("{s:s,s:s,s:s}", "type", "At", "target", target, "display", display ? display : "");
+    return json_pack("{s:s,s:s,s:s}", "type", "At", "target", target, "display",
+                     display ? display : "");
 }
 
 json_t *comp_source(const char *id, int64_t unix_seconds)
 {
-    return json_pack("{s:s,s:s,s:I}", "type", "Source", "id", id, "timestamp", (json_int_t)unix_seconds);
+    return json_pack("{s:s,s:s,s:I}", "type", "Source", "id", id, "timestamp",
+                     (json_int_t)unix_seconds);
 }
 
 json_t *comp_image(const char *url, const char *base64)
 {
-    return json_pack("{s:s,s:s,s:s,s:s,s:s}", "type", "Image", "image_id", "", "url", url ? url : "", "path", "", "base64",
-                     base64 ? base64 : "");
+    return json_pack("{s:s,s:s,s:s,s:s,s:s}", "type", "Image", "image_id", "", "url",
+                     url ? url : "", "path", "", "base64", base64 ? base64 : "");
 }
 
 bool data_uri_split(struct str uri, struct str *mime, struct str *base64)
@@ -489,8 +530,7 @@ void chain_strip_base64(json_t *chain)
 {
     size_t i;
     json_t *c;
-    json_array_foreach(chain, i, c)
-    {
+    json_array_foreach (chain, i, c) {
         if (json_s(c, "base64").n)
             json_set(c, "base64", json_string(""));
         if (json_s(c, "file_base64").n)
@@ -499,7 +539,7 @@ void chain_strip_base64(json_t *chain)
         if (json_is_array(origin))
             chain_strip_base64(origin);
         size_t k;
-        json_array_foreach(json_object_get(c, "node_list"), k, node)
+        json_array_foreach (json_object_get(c, "node_list"), k, node)
             chain_strip_base64(json_object_get(node, "message_chain"));
     }
 }
@@ -509,7 +549,8 @@ static bool has_payload(const json_t *chain)
     size_t i;
     json_t *c;
     json_array_foreach (chain, i, c) {
-        if (json_s(c, "base64").n || json_s(c, "file_base64").n || has_payload(json_object_get(c, "origin")))
+        if (json_s(c, "base64").n || json_s(c, "file_base64").n ||
+            has_payload(json_object_get(c, "origin")))
             return true;
         size_t k;
         json_t *node;

@@ -16,7 +16,7 @@ struct str chain_text(struct arena *a, const json_t *chain);
 struct str chain_plain_text(struct arena *a, const json_t *chain); /* top-level Plain only */
 const json_t *chain_find(const json_t *chain, const char *type);   /* first, borrowed, or NULL */
 bool chain_has(const json_t *chain, const char *type);
-bool chain_only(const json_t *chain, const char *const *types);    /* NULL-terminated list */
+bool chain_only(const json_t *chain, const char *const *types); /* NULL-terminated list */
 /* Builders; new references. */
 json_t *chain_of_text(struct str text);
 json_t *comp_plain(struct str text);
@@ -45,7 +45,8 @@ struct chat_event {
 };
 /* Event as of §2 (FriendMessage | GroupMessage); new reference. And back, from the ledger's payload. */
 json_t *event_to_json(const struct chat_event *e);
-bool event_of_json(struct arena *a, const json_t *j, struct chat_event *out, struct error *err) warn_unused;
+bool event_of_json(struct arena *a, const json_t *j, struct chat_event *out,
+                   struct error *err) warn_unused;
 
 /* ---- LLM messages: JSON objects {role, content, tool_calls?, …} ---------------------------------------------------------------------- */
 json_t *llm_message(const char *role, struct str content);
@@ -67,23 +68,23 @@ struct query {
     const char *launcher_id;  /* may differ from event (threads) */
     json_t *chain;            /* the query's chain; first the event's */
     bool routed_by_rule;
-    json_t *inbound_ids;      /* ledger ids of the merged messages, oldest first */
-    const char *message_id;   /* of the first: what replies refer to */
+    json_t *inbound_ids;         /* ledger ids of the merged messages, oldest first */
+    const char *message_id;      /* of the first: what replies refer to */
     const json_t *reply_context; /* adapter's own data from the ledger payload */
-    bool stream_wanted;       /* per message (debug chat's "stream": false) and adapter able */
+    bool stream_wanted;          /* per message (debug chat's "stream": false) and adapter able */
     /* runtime */
-    const json_t *config;     /* pipeline config, coerced; constant for the run */
+    const json_t *config; /* pipeline config, coerced; constant for the run */
     json_t *variables;
     json_t *prompt, *messages; /* arrays: prompt messages; truncated history */
     json_t *user_message;
-    json_t *responses;        /* array: all full response messages of the turn, for the history */
-    json_t *records;          /* monitoring records not yet written: [[kind, row]…] */
-    const char *monitor_id;   /* monitoring message id */
-    const char *response_id;  /* one per turn */
-    void *session;            /* struct session of pipeline/ */
-    void *bot;                /* struct bot of platform/ */
+    json_t *responses;       /* array: all full response messages of the turn, for the history */
+    json_t *records;         /* monitoring records not yet written: [[kind, row]…] */
+    const char *monitor_id;  /* monitoring message id */
+    const char *response_id; /* one per turn */
+    void *session;           /* struct session of pipeline/ */
+    void *bot;               /* struct bot of platform/ */
     int64_t started_us;
-    int64_t parts;            /* deliveries made so far */
+    int64_t parts; /* deliveries made so far */
     bool has_error;
 };
 void query_var(struct query *q, const char *name, json_t *stolen);

@@ -9,12 +9,14 @@ const char *launcher_name(enum launcher l)
 json_t *event_to_json(const struct chat_event *e)
 {
     if (e->launcher == LAUNCHER_PERSON)
-        return json_pack("{s:s,s:{s:s,s:s,s:s},s:O,s:f}", "type", "FriendMessage", "sender", "id", e->sender_id, "nickname",
-                         e->sender_name ? e->sender_name : "", "remark", "", "message_chain", e->chain, "time", e->time);
-    return json_pack("{s:s,s:{s:s,s:s,s:s,s:{s:s,s:s,s:s},s:s},s:O,s:f}", "type", "GroupMessage", "sender", "id", e->sender_id,
-                     "member_name", e->sender_name ? e->sender_name : "", "permission", "MEMBER", "group", "id", e->group_id,
-                     "name", e->group_name ? e->group_name : "", "permission", "MEMBER", "special_title", "", "message_chain",
-                     e->chain, "time", e->time);
+        return json_pack("{s:s,s:{s:s,s:s,s:s},s:O,s:f}", "type", "FriendMessage", "sender", "id",
+                         e->sender_id, "nickname", e->sender_name ? e->sender_name : "", "remark",
+                         "", "message_chain", e->chain, "time", e->time);
+    return json_pack("{s:s,s:{s:s,s:s,s:s,s:{s:s,s:s,s:s},s:s},s:O,s:f}", "type", "GroupMessage",
+                     "sender", "id", e->sender_id, "member_name",
+                     e->sender_name ? e->sender_name : "", "permission", "MEMBER", "group", "id",
+                     e->group_id, "name", e->group_name ? e->group_name : "", "permission",
+                     "MEMBER", "special_title", "", "message_chain", e->chain, "time", e->time);
 }
 
 /* Ids of stored events may be numbers (other producers): always text inside. */
@@ -67,8 +69,7 @@ struct str llm_content_text(struct arena *a, const json_t *message)
     auto_buf b = BUF(64 << 20);
     size_t i;
     json_t *part;
-    json_array_foreach(c, i, part)
-    {
+    json_array_foreach (c, i, part) {
         if (strcmp(json_z_or(part, "type", ""), "text") == 0)
             buf_str(&b, json_s(part, "text"));
     }
@@ -89,8 +90,9 @@ static json_t *element_component(const json_t *e)
     if (strcmp(t, "image_base64") == 0)
         return comp_image(NULL, json_z_or(e, "image_base64", ""));
     if (strcmp(t, "file_url") == 0)
-        return json_pack("{s:s,s:s,s:s,s:i,s:s,s:s,s:s}", "type", "File", "id", "", "name", json_z_or(e, "file_name", ""), "size",
-                         0, "url", json_z_or(e, "file_url", ""), "path", "", "base64", "");
+        return json_pack("{s:s,s:s,s:s,s:i,s:s,s:s,s:s}", "type", "File", "id", "", "name",
+                         json_z_or(e, "file_name", ""), "size", 0, "url",
+                         json_z_or(e, "file_url", ""), "path", "", "base64", "");
     return NULL;
 }
 
@@ -98,8 +100,7 @@ static bool put_prefix(json_t *chain, const char *prefix)
 {
     size_t i;
     json_t *c;
-    json_array_foreach(chain, i, c)
-    {
+    json_array_foreach (chain, i, c) {
         if (strcmp(json_z_or(c, "type", ""), "Plain") != 0)
             continue;
         auto_buf b = BUF(64 << 20);
@@ -122,8 +123,7 @@ json_t *llm_content_chain(const json_t *message, const char *prefix)
     } else {
         size_t i;
         json_t *e;
-        json_array_foreach(c, i, e)
-        {
+        json_array_foreach (c, i, e) {
             json_t *comp = element_component(e);
             if (comp && json_array_append_new(chain, comp) != 0)
                 return NULL;
@@ -142,6 +142,7 @@ void query_var(struct query *q, const char *name, json_t *stolen)
 const char *query_session_name(struct query *q)
 {
     if (!q->session_name)
-        q->session_name = z_fmt(q->arena, "%s_%s", launcher_name(q->event.launcher), q->launcher_id);
+        q->session_name =
+            z_fmt(q->arena, "%s_%s", launcher_name(q->event.launcher), q->launcher_id);
     return q->session_name;
 }

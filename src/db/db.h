@@ -168,7 +168,8 @@ struct db_peek {
     bool in_use;     /* by a process that runs; the state is that of its last checkpoint */
     bool unfinished; /* a journal waits to be taken up */
     bool foreign;    /* tables, but none of ours */
-    bool unclear;    /* malformed as it lies there, but a journal waits: only taking that up will tell */
+    bool
+        unclear; /* malformed as it lies there, but a journal waits: only taking that up will tell */
 };
 bool db_peek(const char *path, struct db_peek *out, struct error *err) warn_unused;
 /* Online backup with quick_check and manifest; path of the copy in `out` (arena). SQLite only. */

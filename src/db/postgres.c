@@ -457,8 +457,10 @@ bool db_hold(struct db *db, int64_t wait_ms, struct error *err)
     discard(p, j.c);
     if (!ok)
         return false;
-    return j.failed ? err_set(err, ERR_UNAVAILABLE, "the database did not say whether another process serves it")
-                    : err_set(err, ERR_CONFLICT, "the database is served by another process already");
+    return j.failed
+               ? err_set(err, ERR_UNAVAILABLE,
+                         "the database did not say whether another process serves it")
+               : err_set(err, ERR_CONFLICT, "the database is served by another process already");
 }
 
 void pg_close(struct db *db)

@@ -7,7 +7,7 @@ enum {
     EVENT_MAX = 10 * 1024 * 1024,
     TEXT_MAX = 16 * 1024 * 1024,
     CALLS_MAX = 128,
-    MERGE_MAX = 8, /* deltas handed on together */
+    MERGE_MAX = 8,     /* deltas handed on together */
     WHOLE_FACTOR = 10, /* a stream may last this many times the time limit of silence */
 };
 

@@ -20,7 +20,7 @@ enum {
     RUN_SPARE_SIZE = 2048,        /* their size; larger requests are allocated for themselves */
     CONN_BODIES_MAX = 256 << 20,  /* memory of all bodies; over it only small ones are taken */
     CONN_BODY_SMALL = 64 * 1024,
-    CONN_SIDE_MAX = 16 * 1024,    /* bytes of chunk extensions and trailers, which are ignored */
+    CONN_SIDE_MAX = 16 * 1024, /* bytes of chunk extensions and trailers, which are ignored */
 };
 
 /* Bytes on their way out: copied ones, then at most one block that outlives the connection. */

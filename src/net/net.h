@@ -60,7 +60,8 @@ struct http_request {
     size_t param_count;
     const struct http_route *route; /* NULL in the fallback handler */
     bool path_known; /* fallback: the path has a route, but not for this method (405) */
-    unsigned allowed; /* then: bits (1 << enum http_method) of those it has; the answer's Allow header is set */
+    unsigned
+        allowed; /* then: bits (1 << enum http_method) of those it has; the answer's Allow header is set */
     json_t *json; /* body of HTTP_BODY_JSON (never NULL in the handler) and _LENIENT (NULL: none or
                      invalid); borrowed */
     struct arena *arena;    /* lives until the answer is written */
@@ -142,11 +143,11 @@ struct http_route {
     enum http_body_kind body;
     size_t body_max;                 /* 0: the server's default */
     const struct http_field *fields; /* JSON body; NULL: none declared */
-    bool fields_late; /* the handler checks them, after what has to be said first */
+    bool fields_late;                /* the handler checks them, after what has to be said first */
     bool words; /* strings of the body may hold U+0000: the handler reads them with json_s only */
-    const char *query;               /* "limit,offset,botId*" for OpenAPI; NULL */
-    const char *summary;             /* one line, for OpenAPI */
-    bool hidden;                     /* not in OpenAPI */
+    const char *query;   /* "limit,offset,botId*" for OpenAPI; NULL */
+    const char *summary; /* one line, for OpenAPI */
+    bool hidden;         /* not in OpenAPI */
 };
 
 struct http_server_opts {

@@ -13,8 +13,9 @@ void pending_free(struct pending *p)
     mem_free(p);
 }
 
-struct pending *pending_new(const struct scope *s, const char *bot, const char *pipeline, const char *launcher_type,
-                            const char *launcher_id, const char *sender_id, json_t *event, json_t *context, const char *id)
+struct pending *pending_new(const struct scope *s, const char *bot, const char *pipeline,
+                            const char *launcher_type, const char *launcher_id,
+                            const char *sender_id, json_t *event, json_t *context, const char *id)
 {
     struct pending *p = new (struct pending);
     if (!p)
@@ -37,9 +38,11 @@ struct pending *pending_new(const struct scope *s, const char *bot, const char *
 }
 
 /* The ledger's payload and the pending message share one event. */
-static bool make_safe(struct engine *e, struct pending *p, const struct accept_opts *o, struct error *err)
+static bool make_safe(struct engine *e, struct pending *p, const struct accept_opts *o,
+                      struct error *err)
 {
-    auto_json payload = json_pack("{s:O,s:O*,s:b}", "event", p->event, "context", p->context, "no_stream", (int)o->no_stream);
+    auto_json payload = json_pack("{s:O,s:O*,s:b}", "event", p->event, "context", p->context,
+                                  "no_stream", (int)o->no_stream);
     auto_buf text = BUF(256u << 20);
     if (!payload || !json_put(&text, payload))
         return err_set(err, ERR_NOMEM, "out of memory");
@@ -63,8 +66,7 @@ static void log_event(struct bot *b, const struct chat_event *ev, struct arena *
     auto_json images = NULL;
     size_t i;
     json_t *c;
-    json_array_foreach(ev->chain, i, c)
-    {
+    json_array_foreach (ev->chain, i, c) {
         if (strcmp(json_z_or(c, "type", ""), "Image") == 0) {
             if (!images)
                 images = json_array();
@@ -72,16 +74,18 @@ static void log_event(struct bot *b, const struct chat_event *ev, struct arena *
         }
     }
     const char *who = ev->launcher == LAUNCHER_GROUP ? ev->group_id : ev->sender_id;
-    bot_log(b, LOG_INFO, images, z_fmt(a, "%s_%s", launcher_name(ev->launcher), who), STR_FMT, STR_ARG(text));
+    bot_log(b, LOG_INFO, images, z_fmt(a, "%s_%s", launcher_name(ev->launcher), who), STR_FMT,
+            STR_ARG(text));
 }
 
-static bool accept_into(struct engine *e, struct bot *b, const struct chat_event *ev, const struct accept_opts *o,
-                        const char *launcher_id, const char *pipeline, bool routed, struct accepted *out, struct error *err)
+static bool accept_into(struct engine *e, struct bot *b, const struct chat_event *ev,
+                        const struct accept_opts *o, const char *launcher_id, const char *pipeline,
+                        bool routed, struct accepted *out, struct error *err)
 {
     const struct scope *s = bot_scope(b);
     auto_json event = event_to_json(ev);
-    struct pending *p = event ? pending_new(s, bot_uuid(b), pipeline, launcher_name(ev->launcher), launcher_id, ev->sender_id, event,
-                                            o->context, out->id)
+    struct pending *p = event ? pending_new(s, bot_uuid(b), pipeline, launcher_name(ev->launcher),
+                                            launcher_id, ev->sender_id, event, o->context, out->id)
                               : NULL;
     if (!p)
         return err_set(err, ERR_NOMEM, "out of memory");
@@ -113,8 +117,8 @@ static bool accept_into(struct engine *e, struct bot *b, const struct chat_event
     return true;
 }
 
-static bool host_accept(void *arg, struct bot *b, struct chat_event *ev, const struct accept_opts *o, struct accepted *out,
-                        struct error *err)
+static bool host_accept(void *arg, struct bot *b, struct chat_event *ev,
+                        const struct accept_opts *o, struct accepted *out, struct error *err)
 {
     struct engine *e = arg;
     const struct scope *s = bot_scope(b);
@@ -147,7 +151,8 @@ static bool host_accept(void *arg, struct bot *b, struct chat_event *ev, const s
             launcher_id = own;
     }
     bool routed = false;
-    const char *pipeline = o->pipeline ? o->pipeline : route_pipeline(b, ev, launcher_id, a, &routed);
+    const char *pipeline =
+        o->pipeline ? o->pipeline : route_pipeline(b, ev, launcher_id, a, &routed);
     if (strcmp(pipeline, "__discard__") == 0) {
         bot_log(b, LOG_INFO, NULL, NULL, "A routing rule discarded this message.");
         watch_discard(e, b, ev, launcher_id);
@@ -162,12 +167,14 @@ static void host_feedback(void *arg, struct bot *b, const json_t *feedback)
     watch_feedback(arg, b, feedback);
 }
 
-static bool host_reset(void *arg, struct bot *b, enum launcher l, const char *launcher_id, bool *removed, struct error *err)
+static bool host_reset(void *arg, struct bot *b, enum launcher l, const char *launcher_id,
+                       bool *removed, struct error *err)
 {
     return session_forget(arg, bot_scope(b), bot_uuid(b), l, launcher_id, removed, err);
 }
 
 struct platform_host engine_host(struct engine *e)
 {
-    return (struct platform_host){.accept = host_accept, .feedback = host_feedback, .reset_session = host_reset, .arg = e};
+    return (struct platform_host){
+        .accept = host_accept, .feedback = host_feedback, .reset_session = host_reset, .arg = e};
 }

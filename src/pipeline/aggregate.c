@@ -13,8 +13,8 @@ struct buffer {
 
 static bool key_of(const struct pending *p, struct buf *out)
 {
-    return buf_fmt(out, "%s|%lld|%s|%s|%s_%s", p->scope.workspace, (long long)p->scope.generation, p->bot, p->pipeline,
-                   launcher_name(p->launcher), p->launcher_id);
+    return buf_fmt(out, "%s|%lld|%s|%s|%s_%s", p->scope.workspace, (long long)p->scope.generation,
+                   p->bot, p->pipeline, launcher_name(p->launcher), p->launcher_id);
 }
 
 /* All into the first: components in order with a line break between messages; ids of all; routed if any was. */
@@ -24,7 +24,8 @@ static bool merge_into(struct pending *first, struct pending *p)
     auto_json ids = json_copy(first->ids);
     /* All or nothing: a message that is half in would be answered twice. */
     if (!chain || !ids || json_array_append_new(chain, comp_plain(S("\n"))) != 0 ||
-        json_array_extend(chain, json_object_get(p->event, "message_chain")) != 0 || json_array_extend(ids, p->ids) != 0 ||
+        json_array_extend(chain, json_object_get(p->event, "message_chain")) != 0 ||
+        json_array_extend(ids, p->ids) != 0 ||
         json_object_set(first->event, "message_chain", chain) != 0)
         return false;
     json_decref(first->ids);
@@ -43,7 +44,8 @@ static void flush(struct buffer *b)
         struct pending *p = container_of(node, struct pending, node);
         if (merge_into(first, p)) {
             first->routed = first->routed || p->routed;
-            first->ephemeral = first->ephemeral && p->ephemeral; /* one that was promised makes the turn so */
+            first->ephemeral =
+                first->ephemeral && p->ephemeral; /* one that was promised makes the turn so */
             admit_end(e, &p->scope);
             pending_free(p);
         } else {

@@ -61,8 +61,10 @@ struct engine *engine_new(const struct engine_opts *o, struct error *err)
         .max_queries = limit_of(c, "concurrency.pending_queries", 1, 1000000),
         .max_queries_ws = limit_of(c, "concurrency.pending_queries_per_workspace", 1, 1000000),
         .max_sessions = limit_of(c, "system.session_retention.max_entries", 1, 1000000),
-        .max_conversations = limit_of(c, "system.session_retention.max_conversations_per_session", 1, 1000),
-        .max_messages = limit_of(c, "system.session_retention.max_messages_per_conversation", 1, 100000),
+        .max_conversations =
+            limit_of(c, "system.session_retention.max_conversations_per_session", 1, 1000),
+        .max_messages =
+            limit_of(c, "system.session_retention.max_messages_per_conversation", 1, 100000),
         .max_chars = limit_of(c, "system.response_limits.max_generated_chars", 1, INT64_MAX / 2),
         .max_chunks = limit_of(c, "system.response_limits.max_stream_chunks", 1, INT64_MAX / 2),
     };
@@ -111,12 +113,15 @@ bool admit(struct engine *e, const struct scope *s, struct error *err)
 {
     struct tenant_count *t = map_get(&e->workspaces, str_c(s->workspace));
     size_t open_ws = t ? t->open : 0;
-    if (e->stopping || (int64_t)e->queued >= e->max_queries || (int64_t)open_ws >= e->max_queries_ws) {
+    if (e->stopping || (int64_t)e->queued >= e->max_queries ||
+        (int64_t)open_ws >= e->max_queries_ws) {
         e->stats.refused++;
-        return err_tag(err, ERR_UNAVAILABLE, 503, "overloaded", "too many messages are waiting (%s); try again later",
+        return err_tag(err, ERR_UNAVAILABLE, 503, "overloaded",
+                       "too many messages are waiting (%s); try again later",
                        e->stopping ? "the service is stopping"
-                                   : (int64_t)e->queued >= e->max_queries ? "concurrency.pending_queries"
-                                                                         : "concurrency.pending_queries_per_workspace");
+                       : (int64_t)e->queued >= e->max_queries
+                           ? "concurrency.pending_queries"
+                           : "concurrency.pending_queries_per_workspace");
     }
     if (!t) {
         counters_shrink(e);
@@ -162,10 +167,11 @@ static struct pending *pending_of_row(const struct scope *s, const json_t *row)
     auto_json payload = json_parse_words(json_s(row, "payload"), &err);
     if (!payload)
         return NULL;
-    struct pending *p = pending_new(s, json_z_or(row, "bot_uuid", ""), json_z_or(row, "pipeline_uuid", ""),
-                                    json_z_or(row, "launcher_type", "person"), json_z_or(row, "launcher_id", ""),
-                                    json_z_or(row, "sender_id", ""), json_object_get(payload, "event"),
-                                    json_object_get(payload, "context"), json_z_or(row, "id", ""));
+    struct pending *p =
+        pending_new(s, json_z_or(row, "bot_uuid", ""), json_z_or(row, "pipeline_uuid", ""),
+                    json_z_or(row, "launcher_type", "person"), json_z_or(row, "launcher_id", ""),
+                    json_z_or(row, "sender_id", ""), json_object_get(payload, "event"),
+                    json_object_get(payload, "context"), json_z_or(row, "id", ""));
     if (p) {
         p->routed = json_b_or(row, "routed", false) || json_i_or(row, "routed", 0) != 0;
         p->no_stream = json_b_or(payload, "no_stream", false);
@@ -183,12 +189,12 @@ static bool take_up_messages(struct engine *e, const struct scope *s, struct err
             return false;
         size_t i;
         json_t *row;
-        json_array_foreach(rows, i, row)
-        {
+        json_array_foreach (rows, i, row) {
             after = json_i_or(row, "seq", after);
             struct pending *p = pending_of_row(s, row);
             if (!p) {
-                log_error("engine", "a message of the ledger is unreadable id=%s", json_z_or(row, "id", "?"));
+                log_error("engine", "a message of the ledger is unreadable id=%s",
+                          json_z_or(row, "id", "?"));
                 continue;
             }
             /* Accepted once: admitted whatever the limits say now. */
@@ -211,7 +217,8 @@ static bool take_up_messages(struct engine *e, const struct scope *s, struct err
             break;
     }
     if (taken)
-        log_info("engine", "took up unfinished messages workspace=%s messages=%zu", s->workspace, taken);
+        log_info("engine", "took up unfinished messages workspace=%s messages=%zu", s->workspace,
+                 taken);
     return true;
 }
 
@@ -234,7 +241,8 @@ static void redeliver(struct engine *e, const struct scope *s, const json_t *row
     else
         err_set(&err, ERR_UNAVAILABLE, "the bot cannot deliver it any more");
     if (r != REPLY_QUEUED)
-        turn_delivered(e, s, id, r == REPLY_SENT, json_i_or(row, "attempts", 0) + 1, r == REPLY_SENT ? NULL : err.msg);
+        turn_delivered(e, s, id, r == REPLY_SENT, json_i_or(row, "attempts", 0) + 1,
+                       r == REPLY_SENT ? NULL : err.msg);
 }
 
 static bool take_up_deliveries(struct engine *e, const struct scope *s, struct error *err)
@@ -246,8 +254,7 @@ static bool take_up_deliveries(struct engine *e, const struct scope *s, struct e
             return false;
         size_t i;
         json_t *row;
-        json_array_foreach(rows, i, row)
-        {
+        json_array_foreach (rows, i, row) {
             after = json_i_or(row, "seq", after);
             redeliver(e, s, row);
         }
@@ -333,8 +340,9 @@ json_t *engine_basic_stats(struct engine *e, const struct scope *s, struct error
     int64_t sessions = 0, conversations = 0;
     if (!session_counts(e->store, s, &sessions, &conversations, err))
         return NULL;
-    return json_pack("{s:I,s:I,s:I}", "active_session_count", (json_int_t)sessions, "conversation_count",
-                     (json_int_t)conversations, "query_count", (json_int_t)admit_total(e, s));
+    return json_pack("{s:I,s:I,s:I}", "active_session_count", (json_int_t)sessions,
+                     "conversation_count", (json_int_t)conversations, "query_count",
+                     (json_int_t)admit_total(e, s));
 }
 
 bool engine_bot_changed(struct engine *e, const struct scope *s, const char *bot, struct error *err)

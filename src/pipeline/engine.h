@@ -8,20 +8,21 @@
 
 /* ---- an accepted message, from the ledger to its run ------------------------------------------------------------------- */
 struct pending {
-    struct list node;       /* in a lane or an aggregation buffer */
+    struct list node; /* in a lane or an aggregation buffer */
     struct scope scope;
     char bot[64], pipeline[64];
     enum launcher launcher;
     char *launcher_id, *sender_id; /* owned */
     bool routed, no_stream, ephemeral;
-    json_t *event;          /* owned: event JSON */
-    json_t *context;        /* owned or NULL: the adapter's */
-    json_t *ids;            /* owned: array of ledger ids, oldest first */
+    json_t *event;   /* owned: event JSON */
+    json_t *context; /* owned or NULL: the adapter's */
+    json_t *ids;     /* owned: array of ledger ids, oldest first */
     int64_t accepted_us;
 };
 void pending_free(struct pending *p);
-struct pending *pending_new(const struct scope *s, const char *bot, const char *pipeline, const char *launcher_type,
-                            const char *launcher_id, const char *sender_id, json_t *event_borrowed, json_t *context_borrowed,
+struct pending *pending_new(const struct scope *s, const char *bot, const char *pipeline,
+                            const char *launcher_type, const char *launcher_id,
+                            const char *sender_id, json_t *event_borrowed, json_t *context_borrowed,
                             const char *id);
 
 /* ---- pipelines in use ---------------------------------------------------------------------------------------------------- */
@@ -31,14 +32,14 @@ struct pipe {
     struct scope scope;
     char uuid[64];
     char *name;
-    json_t *config;             /* coerced (§6.3) */
-    json_t *preferences;        /* extensions_preferences */
+    json_t *config;                 /* coerced (§6.3) */
+    json_t *preferences;            /* extensions_preferences */
     const struct stage *stages[24]; /* NULL-terminated */
     bool remove_think;
     /* aggregation, read once */
     bool aggregate;
     int64_t aggregate_ms;
-    uint64_t version;           /* of GROUP_PIPELINES when loaded */
+    uint64_t version; /* of GROUP_PIPELINES when loaded */
     int64_t loaded_us;
 };
 /* New reference or NULL (ERR_NOT_FOUND). From the cache where db_cacheable or younger than 2 s, else from the store. */
@@ -52,35 +53,39 @@ void pipe_coerce(json_t *config);
 /* ---- sessions (§5): a bounded cache of what the database keeps ------------------------------------------------------------- */
 struct session {
     struct list lru;
-    char *key;                  /* "<ws>|<bot>|<type>_<id>" */
-    int users;                  /* runs that use it now */
+    char *key; /* "<ws>|<bot>|<type>_<id>" */
+    int users; /* runs that use it now */
     struct scope scope;
-    json_t *row;                /* session row */
-    json_t *conversation;       /* conversation row or NULL */
-    json_t *turns;              /* array of arrays of messages, oldest first */
-    unsigned appended;          /* turns written since it was loaded */
-    int64_t saved_us;           /* time_mono_us() of the last write of row and conversation */
-    bool fresh;                 /* row or conversation not in the database yet, or changed */
-    bool renew;                 /* bot or pipeline was edited: the next turn begins a conversation of its own */
-    bool forgotten;             /* was reset while a run used it: nothing of it is stored any more */
+    json_t *row;          /* session row */
+    json_t *conversation; /* conversation row or NULL */
+    json_t *turns;        /* array of arrays of messages, oldest first */
+    unsigned appended;    /* turns written since it was loaded */
+    int64_t saved_us;     /* time_mono_us() of the last write of row and conversation */
+    bool fresh;           /* row or conversation not in the database yet, or changed */
+    bool renew;     /* bot or pipeline was edited: the next turn begins a conversation of its own */
+    bool forgotten; /* was reset while a run used it: nothing of it is stored any more */
 };
 /* Loads or makes it; marks one user. The caller ends with session_release. */
 struct session *session_take(struct engine *e, const struct query *q, struct error *err);
 void session_release(struct engine *e, struct session *s);
 /* §5: reuses the conversation of this pipeline and bot or makes a new one from the pipeline's prompt; expiry. */
-bool session_conversation(struct engine *e, struct session *s, const struct query *q, const struct pipe *p, struct error *err) warn_unused;
-json_t *session_history(const struct session *s); /* new array: messages of all turns in order, shared */
+bool session_conversation(struct engine *e, struct session *s, const struct query *q,
+                          const struct pipe *p, struct error *err) warn_unused;
+json_t *session_history(
+    const struct session *s); /* new array: messages of all turns in order, shared */
 /* The latest turns only: at most `turns` and, but for the last one, `messages` in total. Whole turns, so that no call loses its result. */
 void session_trim(json_t *list, int64_t turns, int64_t messages);
 /* The conversations of a bot or of a pipeline (the other is NULL) are over (§5). */
-bool sessions_renew(struct engine *e, const struct scope *s, const char *bot, const char *pipeline, struct error *err) warn_unused;
-void sessions_free(struct engine *e);
-bool session_forget(struct engine *e, const struct scope *s, const char *bot, enum launcher l, const char *launcher_id, bool *removed,
+bool sessions_renew(struct engine *e, const struct scope *s, const char *bot, const char *pipeline,
                     struct error *err) warn_unused;
+void sessions_free(struct engine *e);
+bool session_forget(struct engine *e, const struct scope *s, const char *bot, enum launcher l,
+                    const char *launcher_id, bool *removed, struct error *err) warn_unused;
 
 /* ---- monitoring records: batched, merged, written in one transaction ---------------------------------------------------------- */
 void record_put(struct engine *e, const struct scope *s, const char *kind, json_t *row_stolen);
-bool record_flush(struct engine *e, struct error *err) warn_unused; /* waits: for readers and the stop */
+bool record_flush(struct engine *e,
+                  struct error *err) warn_unused; /* waits: for readers and the stop */
 void records_free(struct engine *e);
 
 /* ---- aggregator and scheduler ------------------------------------------------------------------------------------------------- */
@@ -96,21 +101,21 @@ struct run {
     struct pipe *pipe;
     struct pending *pending;
     struct bot *bot;
-    struct session *session;    /* from PreProcessor on */
-    struct model *model;        /* primary or NULL; released at the end */
-    size_t at;                  /* index of the stage that runs */
-    bool streams;               /* adapter takes chunks for this query */
-    json_t *conversation;       /* owned: the one this turn belongs to */
+    struct session *session; /* from PreProcessor on */
+    struct model *model;     /* primary or NULL; released at the end */
+    size_t at;               /* index of the stage that runs */
+    bool streams;            /* adapter takes chunks for this query */
+    json_t *conversation;    /* owned: the one this turn belongs to */
     /* The response on its way (resp_messages[-1] of the spec). The three are owned by the run and replaced by run_keep: a stream gives
      * thousands of cumulative parts, and only the latest may stay in memory. */
-    json_t *response;           /* message, or chain when response_is_chain */
+    json_t *response; /* message, or chain when response_is_chain */
     bool response_is_chain, is_chunk, is_final, tool_calls, first_chunk_done, plugin_source;
-    json_t *out_chain;          /* resp_message_chain[-1] */
+    json_t *out_chain; /* resp_message_chain[-1] */
     /* The end of the turn, committed together with the final reply: */
-    bool history_ready;         /* query.responses holds the whole turn */
-    bool committed;             /* reply, history and ledger are durable */
-    bool answered;              /* a final part was handed to the adapter */
-    json_t *last_out;           /* last chain handed out, for the response record */
+    bool history_ready; /* query.responses holds the whole turn */
+    bool committed;     /* reply, history and ledger are durable */
+    bool answered;      /* a final part was handed to the adapter */
+    json_t *last_out;   /* last chain handed out, for the response record */
 };
 /* Takes over `stolen` (may be NULL) in place of what *slot held. */
 void run_keep(json_t **slot, json_t *stolen);
@@ -118,38 +123,44 @@ void run_pending(struct engine *e, struct pending *p); /* the query fiber's work
 /* Hands r->out_chain to the adapter. `final`: commits the turn first. */
 bool turn_reply(struct run *r, bool quote_origin, struct error *err) warn_unused;
 /* A notice (§6.2); final on streaming adapters. */
-bool turn_notice(struct run *r, const json_t *notice, bool interrupt, struct error *err) warn_unused;
+bool turn_notice(struct run *r, const json_t *notice, bool interrupt,
+                 struct error *err) warn_unused;
 /* Ends a stream that was begun and breaks off without a notice: what was shown so far, as the final part. */
 bool turn_cut(struct run *r, struct error *err) warn_unused;
 /* Ledger state of a run that ends without a (further) reply. */
 void turn_close(struct run *r, const char *state, const char *error);
 /* Results of delivery by adapters that deliver on their own. */
-void turn_delivered(struct engine *e, const struct scope *s, const char *delivery_id, bool ok, int64_t attempts, const char *error);
+void turn_delivered(struct engine *e, const struct scope *s, const char *delivery_id, bool ok,
+                    int64_t attempts, const char *error);
 
 /* Monitoring of a run (§11). */
 void watch_start(struct run *r);
 void watch_success(struct run *r);
 void watch_stage_error(struct run *r, const char *notice, const char *trace);
 void watch_uncaught(struct run *r, const struct error *err);
-void watch_call(struct run *r, const char *model, int64_t duration_ms, const struct llm_usage *u, const struct error *err);
-void watch_discard(struct engine *e, struct bot *b, const struct chat_event *ev, const char *launcher_id);
+void watch_call(struct run *r, const char *model, int64_t duration_ms, const struct llm_usage *u,
+                const struct error *err);
+void watch_discard(struct engine *e, struct bot *b, const struct chat_event *ev,
+                   const char *launcher_id);
 void watch_feedback(struct engine *e, struct bot *b, const json_t *feedback);
 
 /* ---- routing, webhooks, safe regular expressions -------------------------------------------------------------------------------- */
 /* §4.2; pipeline text borrowed from the bot's row. May wait (regex on a worker). */
-const char *route_pipeline(struct bot *b, const struct chat_event *ev, const char *launcher_id, struct arena *a, bool *routed);
+const char *route_pipeline(struct bot *b, const struct chat_event *ev, const char *launcher_id,
+                           struct arena *a, bool *routed);
 /* §4.3: true if some webhook answers skip_pipeline. */
 bool webhooks_push(struct engine *e, struct bot *b, const struct chat_event *ev);
 /* §7.2 safe regex budget: one operation over all patterns of a list. Runs on a worker. */
 enum regex_mode { REGEX_SEARCH, REGEX_MATCH_START };
 enum regex_answer { REGEX_NO, REGEX_YES, REGEX_REJECTED };
-enum regex_answer regex_any(const json_t *patterns, struct str subject, enum regex_mode mode, const char **why);
+enum regex_answer regex_any(const json_t *patterns, struct str subject, enum regex_mode mode,
+                            const char **why);
 /* Replaces each match by mask_word, or by mask repeated for its length. New text in the arena; REGEX_YES if something was found. */
-enum regex_answer regex_mask(const json_t *patterns, struct str subject, struct str mask, struct str mask_word, struct arena *a,
-                             struct str *out);
+enum regex_answer regex_mask(const json_t *patterns, struct str subject, struct str mask,
+                             struct str mask_word, struct arena *a, struct str *out);
 
 /* ---- the engine ------------------------------------------------------------------------------------------------------------------- */
-struct lane;      /* schedule.c */
+struct lane; /* schedule.c */
 struct engine {
     const struct store *store;
     const struct config *config;
@@ -158,32 +169,35 @@ struct engine {
     struct platform *platform;
     struct task_group *group, *runs;
     struct map pipes, sessions, lanes, buffers, workspaces;
-    uint64_t forgets;          /* sessions removed so far: a load that was under way meanwhile is repeated */
+    uint64_t forgets; /* sessions removed so far: a load that was under way meanwhile is repeated */
     struct list session_lru, ready; /* ready: workspaces with runnable lanes, round robin */
     size_t session_count;
     struct list records;
     size_t record_count;
-    struct map record_index;   /* "message:<id>" / "session:…" → buffered record */
+    struct map record_index; /* "message:<id>" / "session:…" → buffered record */
     bool record_writing;
-    size_t record_alone;       /* so many of the next ones are written one by one, after a batch that failed */
+    size_t
+        record_alone; /* so many of the next ones are written one by one, after a batch that failed */
     struct task_timer record_timer;
     struct task_cond record_cond;
-    struct rate_table *rates;  /* stage_rate.c */
+    struct rate_table *rates; /* stage_rate.c */
     struct webhook_cache *webhooks;
     /* limits, read once */
-    int64_t max_running, max_per_session, max_queries, max_queries_ws, max_sessions, max_messages, max_chars, max_chunks, max_conversations;
+    int64_t max_running, max_per_session, max_queries, max_queries_ws, max_sessions, max_messages,
+        max_chars, max_chunks, max_conversations;
     size_t queued, running;
     bool started, stopping;
     int64_t next_query;
     struct engine_stats stats;
     struct task_cond idle, start_cond;
-    struct task_timer retry;   /* of the dispatcher after it could not start a fiber */
+    struct task_timer retry; /* of the dispatcher after it could not start a fiber */
     size_t open_workspaces;
 };
 /* Admission: queued + running + gathered, of the instance and of a workspace. */
 bool admit(struct engine *e, const struct scope *s, struct error *err) warn_unused;
 void admit_end(struct engine *e, const struct scope *s);
-int64_t admit_total(const struct engine *e, const struct scope *s); /* queries of the workspace since the start */
+int64_t admit_total(const struct engine *e,
+                    const struct scope *s); /* queries of the workspace since the start */
 size_t admit_workspaces(const struct engine *e);
 
 /* Config readers on a pipeline's config. */
@@ -197,14 +211,17 @@ double conf_num(const json_t *config, const char *dotted, double fallback);
 const char *conf_str(const json_t *config, const char *dotted, const char *fallback);
 
 /* The stages (one file each). */
-extern const struct stage stage_group_respond, stage_ban, stage_pre_filter, stage_post_filter, stage_preprocess, stage_truncate,
-    stage_rate_require, stage_rate_release, stage_process, stage_wrap, stage_long_text, stage_send;
+extern const struct stage stage_group_respond, stage_ban, stage_pre_filter, stage_post_filter,
+    stage_preprocess, stage_truncate, stage_rate_require, stage_rate_release, stage_process,
+    stage_wrap, stage_long_text, stage_send;
 int64_t conf_bounded(int64_t value, int64_t lo, int64_t hi);
 /* §7.9: the text as a PNG data URI; false with the reason. For workers. */
-bool long_text_picture(struct str text, const char *font, struct arena *a, struct str *uri, char why[200]);
+bool long_text_picture(struct str text, const char *font, struct arena *a, struct str *uri,
+                       char why[200]);
 typedef double picture_advance(void *arg, struct str character);
 /* Splits at line breaks and where a line is full; `max` + 1 when that many lines do not do. */
-size_t picture_lines(struct str text, double width, picture_advance *advance, void *arg, struct str *lines, size_t max);
+size_t picture_lines(struct str text, double width, picture_advance *advance, void *arg,
+                     struct str *lines, size_t max);
 void rates_free(struct engine *e);
 void webhooks_free(struct engine *e);
 

@@ -42,7 +42,8 @@ static json_t *to_boolean(const json_t *v)
     }
     if (json_is_number(v))
         return json_boolean(json_number_value(v) != 0);
-    return json_is_array(v) ? json_boolean(json_array_size(v) > 0) : json_boolean(json_object_size(v) > 0);
+    return json_is_array(v) ? json_boolean(json_array_size(v) > 0)
+                            : json_boolean(json_object_size(v) > 0);
 }
 
 static void coerce_field(const char *doc, const char *stage, json_t *section, const json_t *field)
@@ -69,7 +70,8 @@ static void coerce_field(const char *doc, const char *stage, json_t *section, co
     if (to)
         json_object_set_new(section, name, to);
     else
-        log_warn("pipeline", "setting %s.%s.%s is no %s and stays as it is", doc, stage, name, type);
+        log_warn("pipeline", "setting %s.%s.%s is no %s and stays as it is", doc, stage, name,
+                 type);
 }
 
 void pipe_coerce(json_t *config)
@@ -77,16 +79,15 @@ void pipe_coerce(json_t *config)
     const json_t *docs = json_object_get(pipeline_metadata(), "configs");
     size_t i, j, k;
     json_t *doc, *stage, *field;
-    json_array_foreach(docs, i, doc)
-    {
+    json_array_foreach (docs, i, doc) {
         json_t *section = json_object_get(config, json_z_or(doc, "name", ""));
-        json_array_foreach(json_object_get(doc, "stages"), j, stage)
-        {
+        json_array_foreach (json_object_get(doc, "stages"), j, stage) {
             json_t *fields = json_object_get(section, json_z_or(stage, "name", ""));
             if (!json_is_object(fields))
                 continue;
-            json_array_foreach(json_object_get(stage, "config"), k, field)
-                coerce_field(json_z_or(doc, "name", ""), json_z_or(stage, "name", ""), fields, field);
+            json_array_foreach (json_object_get(stage, "config"), k, field)
+                coerce_field(json_z_or(doc, "name", ""), json_z_or(stage, "name", ""), fields,
+                             field);
         }
     }
 }
@@ -111,15 +112,15 @@ static void take_stages(struct pipe *p, const json_t *names)
 {
     size_t n = 0, i;
     json_t *name;
-    json_array_foreach(names, i, name)
-    {
+    json_array_foreach (names, i, name) {
         const struct stage *const *s = stages;
         while (*s && !str_eqz(json_sv(name), (*s)->name))
             s++;
         if (*s && n + 1 < array_len(p->stages))
             p->stages[n++] = *s;
         else
-            log_warn("pipeline", "pipeline %s names an unknown stage: " STR_FMT, p->uuid, STR_ARG(json_sv(name)));
+            log_warn("pipeline", "pipeline %s names an unknown stage: " STR_FMT, p->uuid,
+                     STR_ARG(json_sv(name)));
     }
     if (n == 0)
         for (; stages[n] && n + 1 < array_len(p->stages); n++)
@@ -127,7 +128,8 @@ static void take_stages(struct pipe *p, const json_t *names)
     p->stages[n] = NULL;
 }
 
-static struct pipe *pipe_load(struct engine *e, const struct scope *s, const char *uuid, struct error *err)
+static struct pipe *pipe_load(struct engine *e, const struct scope *s, const char *uuid,
+                              struct error *err)
 {
     struct store_eq key = EQ_Z("uuid", uuid);
     uint64_t version = db_version_of(e->store->db, GROUP_PIPELINES);

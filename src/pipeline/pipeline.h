@@ -17,15 +17,17 @@ struct run; /* a query on its way: query, pipeline, engine */
 enum stage_verdict { STAGE_CONTINUE, STAGE_INTERRUPT };
 struct stage_result {
     enum stage_verdict verdict;
-    json_t *user_notice;       /* string or chain; owned by the query's arena; NULL: none */
+    json_t *user_notice; /* string or chain; owned by the query's arena; NULL: none */
     const char *console_notice, *error_notice, *debug_notice;
 };
 /* A stage gives one result, or, for streams, calls `next` for each sub-result: it runs all following stages before it returns. */
 struct stage {
-    const char *name;          /* "PreProcessor" */
+    const char *name; /* "PreProcessor" */
     bool (*process)(struct run *r, struct stage_result *out, struct error *err);
     /* Stream stages instead: */
-    bool (*stream)(struct run *r, bool (*next)(struct run *r, const struct stage_result *res, struct error *err), struct error *err);
+    bool (*stream)(struct run *r,
+                   bool (*next)(struct run *r, const struct stage_result *res, struct error *err),
+                   struct error *err);
 };
 extern const struct stage *const stages[]; /* in the order of §6.1; NULL-terminated */
 struct query *run_query(struct run *r);
@@ -41,7 +43,7 @@ struct engine_opts {
     struct task_group *group;
 };
 struct engine *engine_new(const struct engine_opts *opts, struct error *err);
-struct platform_host engine_host(struct engine *e);               /* for platform_new */
+struct platform_host engine_host(struct engine *e); /* for platform_new */
 void engine_attach(struct engine *e, struct platform *p);
 /* Takes up what the ledger holds (messages in order, deliveries first), starts the scheduler. After platform_start. */
 bool engine_start(struct engine *e, struct error *err) warn_unused;
@@ -59,17 +61,26 @@ bool engine_flush(struct engine *e, struct error *err) warn_unused;
 json_t *engine_basic_stats(struct engine *e, const struct scope *s, struct error *err);
 
 /* ---- pipelines as rows (used by api/), with the runtime cache ----------------------------------------------------------------------------- */
-const json_t *pipeline_metadata(void);                            /* {configs:[trigger,safety,ai,output]}; borrowed */
-const json_t *pipeline_default_config(void);                      /* borrowed */
-json_t *pipeline_list(struct engine *e, const struct scope *s, const char *sort_by, bool descending, bool secrets, struct error *err);
-json_t *pipeline_get(struct engine *e, const struct scope *s, const char *uuid, bool secrets, struct error *err);
-bool pipeline_create(struct engine *e, const struct scope *s, const json_t *body, char uuid[UUID_SIZE], struct error *err) warn_unused;
-bool pipeline_update(struct engine *e, const struct scope *s, const char *uuid, const json_t *body, struct error *err) warn_unused;
-bool pipeline_delete(struct engine *e, const struct scope *s, const char *uuid, struct error *err) warn_unused;
-bool pipeline_copy(struct engine *e, const struct scope *s, const char *uuid, char copy[UUID_SIZE], struct error *err) warn_unused;
-json_t *pipeline_extensions_get(struct engine *e, const struct scope *s, const char *uuid, struct error *err);
-bool pipeline_extensions_set(struct engine *e, const struct scope *s, const char *uuid, const json_t *body, struct error *err) warn_unused;
+const json_t *pipeline_metadata(void);       /* {configs:[trigger,safety,ai,output]}; borrowed */
+const json_t *pipeline_default_config(void); /* borrowed */
+json_t *pipeline_list(struct engine *e, const struct scope *s, const char *sort_by, bool descending,
+                      bool secrets, struct error *err);
+json_t *pipeline_get(struct engine *e, const struct scope *s, const char *uuid, bool secrets,
+                     struct error *err);
+bool pipeline_create(struct engine *e, const struct scope *s, const json_t *body,
+                     char uuid[UUID_SIZE], struct error *err) warn_unused;
+bool pipeline_update(struct engine *e, const struct scope *s, const char *uuid, const json_t *body,
+                     struct error *err) warn_unused;
+bool pipeline_delete(struct engine *e, const struct scope *s, const char *uuid,
+                     struct error *err) warn_unused;
+bool pipeline_copy(struct engine *e, const struct scope *s, const char *uuid, char copy[UUID_SIZE],
+                   struct error *err) warn_unused;
+json_t *pipeline_extensions_get(struct engine *e, const struct scope *s, const char *uuid,
+                                struct error *err);
+bool pipeline_extensions_set(struct engine *e, const struct scope *s, const char *uuid,
+                             const json_t *body, struct error *err) warn_unused;
 /* Editing a bot or pipeline clears using_conversation of affected sessions (§5). */
-bool engine_bot_changed(struct engine *e, const struct scope *s, const char *bot_uuid, struct error *err) warn_unused;
+bool engine_bot_changed(struct engine *e, const struct scope *s, const char *bot_uuid,
+                        struct error *err) warn_unused;
 
 #endif

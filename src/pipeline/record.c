@@ -9,7 +9,7 @@ struct record {
     struct scope scope;
     const char *kind; /* a literal */
     json_t *row;
-    char *index_key;  /* in engine.record_index, or NULL */
+    char *index_key; /* in engine.record_index, or NULL */
 };
 
 struct batch {
@@ -33,7 +33,8 @@ static char *index_key(const struct scope *s, const char *kind, const json_t *ro
     if (strcmp(kind, "message") == 0)
         buf_fmt(&b, "m|%s|%s", s->workspace, json_z_or(row, "id", ""));
     else if (strcmp(kind, "session") == 0)
-        buf_fmt(&b, "s|%s|%s|%s", s->workspace, json_z_or(row, "bot_id", ""), json_z_or(row, "session_id", ""));
+        buf_fmt(&b, "s|%s|%s|%s", s->workspace, json_z_or(row, "bot_id", ""),
+                json_z_or(row, "session_id", ""));
     else
         return NULL;
     return b.failed ? NULL : mem_strndup(b.p, b.n);
@@ -53,7 +54,8 @@ static bool merge(struct engine *e, const struct scope *s, const char *kind, con
     if (strcmp(kind, "session") == 0) {
         int64_t n = json_i_or(old->row, "message_count", 1) + json_i_or(row, "message_count", 1);
         json_t *first = json_incref(json_object_get(old->row, "start_time"));
-        return json_object_update(old->row, (json_t *)(uintptr_t)row) == 0 && json_set(old->row, "message_count", json_integer(n)) &&
+        return json_object_update(old->row, (json_t *)(uintptr_t)row) == 0 &&
+               json_set(old->row, "message_count", json_integer(n)) &&
                json_set(old->row, "start_time", first);
     }
     return false;
@@ -167,7 +169,8 @@ void record_put(struct engine *e, const struct scope *s, const char *kind, json_
         json_decref(row);
         return;
     }
-    *r = (struct record){.scope = *s, .kind = kind, .row = row, .index_key = index_key(s, kind, row)};
+    *r = (struct record){
+        .scope = *s, .kind = kind, .row = row, .index_key = index_key(s, kind, row)};
     if (r->index_key && !map_put(&e->record_index, str_c(r->index_key), r)) {
         mem_free(r->index_key);
         r->index_key = NULL;

@@ -6,8 +6,14 @@
 #include <pcre2.h>
 
 enum {
-    PATTERNS_MAX = 64, PATTERN_CHARS = 1024, SUBJECT_CHARS = 1 << 20, BUDGET_US = 50000, REPLACEMENT_CHARS = 64,
-    MASKED_CHARS = 2 << 20, MATCH_LIMIT = 1000000, DEPTH_LIMIT = 2000,
+    PATTERNS_MAX = 64,
+    PATTERN_CHARS = 1024,
+    SUBJECT_CHARS = 1 << 20,
+    BUDGET_US = 50000,
+    REPLACEMENT_CHARS = 64,
+    MASKED_CHARS = 2 << 20,
+    MATCH_LIMIT = 1000000,
+    DEPTH_LIMIT = 2000,
 };
 
 struct budget {
@@ -30,7 +36,8 @@ static pcre2_code *compile(struct str pattern)
 {
     int code;
     PCRE2_SIZE at;
-    return pcre2_compile((PCRE2_SPTR)pattern.p, pattern.n, PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
+    return pcre2_compile((PCRE2_SPTR)pattern.p, pattern.n, PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C,
+                         &code, &at, NULL);
 }
 
 static const char *refuse(const json_t *patterns, struct str subject)
@@ -41,8 +48,7 @@ static const char *refuse(const json_t *patterns, struct str subject)
         return "the text is longer than 1,048,576 characters";
     size_t i;
     json_t *p;
-    json_array_foreach(patterns, i, p)
-    {
+    json_array_foreach (patterns, i, p) {
         if (utf8_count(json_sv(p)) > PATTERN_CHARS)
             return "a pattern is longer than 1,024 characters";
     }
@@ -50,16 +56,19 @@ static const char *refuse(const json_t *patterns, struct str subject)
 }
 
 /* >= 0: matched, ovector filled; -1: no match; -2: over the budget. */
-static int match(const struct budget *b, pcre2_code *re, struct str s, size_t from, uint32_t options, pcre2_match_data *md)
+static int match(const struct budget *b, pcre2_code *re, struct str s, size_t from,
+                 uint32_t options, pcre2_match_data *md)
 {
     if (time_mono_us() > b->until_us)
         return -2;
     /* The subject was checked as a whole; once more for each match would be quadratic. */
-    int rc = pcre2_match(re, (PCRE2_SPTR)s.p, s.n, from, options | PCRE2_NO_UTF_CHECK, md, b->context);
+    int rc =
+        pcre2_match(re, (PCRE2_SPTR)s.p, s.n, from, options | PCRE2_NO_UTF_CHECK, md, b->context);
     return rc >= 0 ? rc : rc == PCRE2_ERROR_NOMATCH ? -1 : -2;
 }
 
-enum regex_answer regex_any(const json_t *patterns, struct str subject, enum regex_mode mode, const char **why)
+enum regex_answer regex_any(const json_t *patterns, struct str subject, enum regex_mode mode,
+                            const char **why)
 {
     struct budget b;
     if (!subject.p)
@@ -70,11 +79,11 @@ enum regex_answer regex_any(const json_t *patterns, struct str subject, enum reg
     enum regex_answer answer = REGEX_NO;
     size_t i;
     json_t *p;
-    json_array_foreach(patterns, i, p)
-    {
+    json_array_foreach (patterns, i, p) {
         pcre2_code *re = json_is_string(p) ? compile(json_sv(p)) : NULL;
         pcre2_match_data *md = re ? pcre2_match_data_create_from_pattern(re, NULL) : NULL;
-        int rc = md ? match(&b, re, subject, 0, mode == REGEX_MATCH_START ? PCRE2_ANCHORED : 0, md) : -2;
+        int rc =
+            md ? match(&b, re, subject, 0, mode == REGEX_MATCH_START ? PCRE2_ANCHORED : 0, md) : -2;
         pcre2_match_data_free(md);
         pcre2_code_free(re);
         if (rc == -2) {
@@ -93,7 +102,8 @@ enum regex_answer regex_any(const json_t *patterns, struct str subject, enum reg
 }
 
 /* One pattern over the whole text into `out`; *found set. False: rejected. */
-static bool mask_pattern(const struct budget *b, pcre2_code *re, struct str s, struct str mask, struct str word, struct buf *out, bool *found)
+static bool mask_pattern(const struct budget *b, pcre2_code *re, struct str s, struct str mask,
+                         struct str word, struct buf *out, bool *found)
 {
     pcre2_match_data *md = pcre2_match_data_create_from_pattern(re, NULL);
     size_t at = 0, copied = 0;
@@ -124,18 +134,19 @@ static bool mask_pattern(const struct budget *b, pcre2_code *re, struct str s, s
     return !out->failed;
 }
 
-enum regex_answer regex_mask(const json_t *patterns, struct str subject, struct str mask, struct str word, struct arena *a, struct str *out)
+enum regex_answer regex_mask(const json_t *patterns, struct str subject, struct str mask,
+                             struct str word, struct arena *a, struct str *out)
 {
     struct budget b;
-    if (refuse(patterns, subject) || utf8_count(mask) > REPLACEMENT_CHARS || utf8_count(word) > REPLACEMENT_CHARS ||
+    if (refuse(patterns, subject) || utf8_count(mask) > REPLACEMENT_CHARS ||
+        utf8_count(word) > REPLACEMENT_CHARS ||
         utf8_count(subject) * (mask.n ? mask.n : 1) > MASKED_CHARS || !budget_start(&b))
         return REGEX_REJECTED;
     bool found = false, ok = true;
     struct str now = subject;
     size_t i;
     json_t *p;
-    json_array_foreach(patterns, i, p)
-    {
+    json_array_foreach (patterns, i, p) {
         pcre2_code *re = json_is_string(p) ? compile(json_sv(p)) : NULL;
         auto_buf next = BUF(MASKED_CHARS * 4);
         bool hit = false;

@@ -42,7 +42,8 @@ static bool compare(const char *op, struct str subject, const json_t *rule)
     return strcmp(op, "regex") == 0 && json_is_string(v) && regex_hit(v, subject);
 }
 
-static bool rule_fits(const json_t *rule, const struct chat_event *ev, const char *launcher_id, struct arena *a)
+static bool rule_fits(const json_t *rule, const struct chat_event *ev, const char *launcher_id,
+                      struct arena *a)
 {
     const char *type = json_z_or(rule, "type", ""), *op = json_z_or(rule, "operator", "eq");
     if (strcmp(type, "message_has_element") == 0) {
@@ -56,15 +57,15 @@ static bool rule_fits(const json_t *rule, const struct chat_event *ev, const cha
     return strcmp(type, "message_content") == 0 && compare(op, chain_text(a, ev->chain), rule);
 }
 
-const char *route_pipeline(struct bot *b, const struct chat_event *ev, const char *launcher_id, struct arena *a, bool *routed)
+const char *route_pipeline(struct bot *b, const struct chat_event *ev, const char *launcher_id,
+                           struct arena *a, bool *routed)
 {
     /* A regex waits and the bot may be reloaded meanwhile: the rules are held. */
     auto_json rules = json_incref((json_t *)(uintptr_t)bot_rules(b));
     const char *otherwise = str_z(a, str_c(bot_default_pipeline(b)));
     size_t i;
     json_t *rule;
-    json_array_foreach(rules, i, rule)
-    {
+    json_array_foreach (rules, i, rule) {
         const char *target = json_z(rule, "pipeline_uuid");
         if (!target || !*target || !json_z(rule, "type"))
             continue;

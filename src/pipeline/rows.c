@@ -11,7 +11,8 @@ static json_t *shown(json_t *row, bool secrets)
     return row;
 }
 
-json_t *pipeline_list(struct engine *e, const struct scope *s, const char *sort_by, bool descending, bool secrets, struct error *err)
+json_t *pipeline_list(struct engine *e, const struct scope *s, const char *sort_by, bool descending,
+                      bool secrets, struct error *err)
 {
     bool updated = sort_by && strcmp(sort_by, "updated_at") == 0;
     const char *order = updated ? (descending ? "updated_at DESC, uuid" : "updated_at, uuid")
@@ -19,12 +20,13 @@ json_t *pipeline_list(struct engine *e, const struct scope *s, const char *sort_
     json_t *rows = store_do_list(e->store, &table_pipelines, s, NULL, 0, order, -1, 0, false, err);
     size_t i;
     json_t *row;
-    json_array_foreach(rows, i, row)
+    json_array_foreach (rows, i, row)
         shown(row, secrets);
     return rows;
 }
 
-json_t *pipeline_get(struct engine *e, const struct scope *s, const char *uuid, bool secrets, struct error *err)
+json_t *pipeline_get(struct engine *e, const struct scope *s, const char *uuid, bool secrets,
+                     struct error *err)
 {
     struct store_eq key = EQ_Z("uuid", uuid);
     return shown(store_do_get(e->store, &table_pipelines, s, &key, 1, false, err), secrets);
@@ -49,13 +51,16 @@ static json_t *stage_names(void)
 static bool insert(struct db_tx *tx, struct change *c, json_t *row, struct error *err)
 {
     int64_t count = 0, limit = config_int(c->engine->config, "system.limitation.max_pipelines");
-    if (!store_count(tx, &table_pipelines, c->scope, NULL, 0, &count, err) || !quota_check("pipelines", limit, count, err))
+    if (!store_count(tx, &table_pipelines, c->scope, NULL, 0, &count, err) ||
+        !quota_check("pipelines", limit, count, err))
         return false;
     if (json_is_true(json_object_get(row, "is_default"))) {
         /* One default to a workspace: the new one takes over. */
         struct store_eq was = {"is_default", DB_V_B(true)};
         auto_json off = json_pack("{s:b}", "is_default", 0);
-        if (!store_update(tx, c->engine->store, &table_pipelines, c->scope, &was, 1, off, true, err) && err->code != ERR_NOT_FOUND)
+        if (!store_update(tx, c->engine->store, &table_pipelines, c->scope, &was, 1, off, true,
+                          err) &&
+            err->code != ERR_NOT_FOUND)
             return false;
         *err = (struct error){0};
     }
@@ -87,7 +92,8 @@ static bool take_uuid(struct change *c, char uuid[UUID_SIZE])
     return true;
 }
 
-bool pipeline_create(struct engine *e, const struct scope *s, const json_t *body, char uuid[UUID_SIZE], struct error *err)
+bool pipeline_create(struct engine *e, const struct scope *s, const json_t *body,
+                     char uuid[UUID_SIZE], struct error *err)
 {
     struct change c = {.engine = e, .scope = s, .body = body};
     pipeline_default_config(); /* made on the loop thread, not on the database's */
@@ -110,7 +116,8 @@ static bool do_copy(struct db_tx *tx, void *arg, struct error *err)
     return insert(tx, c, row, err);
 }
 
-bool pipeline_copy(struct engine *e, const struct scope *s, const char *uuid, char copy[UUID_SIZE], struct error *err)
+bool pipeline_copy(struct engine *e, const struct scope *s, const char *uuid, char copy[UUID_SIZE],
+                   struct error *err)
 {
     struct change c = {.engine = e, .scope = s, .uuid = uuid};
     return db_write(e->store->db, scope_db(s), do_copy, &c, err) && take_uuid(&c, copy);
@@ -124,17 +131,20 @@ static bool do_update(struct db_tx *tx, void *arg, struct error *err)
     auto_json old = store_get(tx, st, &table_pipelines, c->scope, &key, 1, true, err);
     if (!old)
         return false;
-    static const char *const fixed[] = {"uuid", "workspace_uuid", "for_version", "stages", "is_default", "created_at", "updated_at"};
+    static const char *const fixed[] = {"uuid",       "workspace_uuid", "for_version", "stages",
+                                        "is_default", "created_at",     "updated_at"};
     auto_json patch = json_copy((json_t *)(uintptr_t)c->body);
     for (size_t i = 0; i < array_len(fixed); i++)
         json_object_del(patch, fixed[i]);
     if (json_object_get(patch, "config")) {
-        json_t *config = redact_restore(json_object_get(patch, "config"), json_object_get(old, "config"), err);
+        json_t *config =
+            redact_restore(json_object_get(patch, "config"), json_object_get(old, "config"), err);
         if (!config)
             return false;
         json_object_set_new(patch, "config", config);
     }
-    if (json_object_size(patch) > 0 && !store_update(tx, st, &table_pipelines, c->scope, &key, 1, patch, false, err))
+    if (json_object_size(patch) > 0 &&
+        !store_update(tx, st, &table_pipelines, c->scope, &key, 1, patch, false, err))
         return false;
     const char *name = json_z(patch, "name");
     if (!name || strcmp(name, json_z_or(old, "name", "")) == 0)
@@ -149,7 +159,8 @@ static bool do_update(struct db_tx *tx, void *arg, struct error *err)
     return true;
 }
 
-bool pipeline_update(struct engine *e, const struct scope *s, const char *uuid, const json_t *body, struct error *err)
+bool pipeline_update(struct engine *e, const struct scope *s, const char *uuid, const json_t *body,
+                     struct error *err)
 {
     struct change c = {.engine = e, .scope = s, .uuid = uuid, .body = body};
     if (!db_write(e->store->db, scope_db(s), do_update, &c, err))
@@ -176,7 +187,8 @@ static json_t *list_or_empty(const json_t *prefs, const char *key)
     return json_is_array(v) ? json_incref(v) : json_array();
 }
 
-json_t *pipeline_extensions_get(struct engine *e, const struct scope *s, const char *uuid, struct error *err)
+json_t *pipeline_extensions_get(struct engine *e, const struct scope *s, const char *uuid,
+                                struct error *err)
 {
     struct store_eq key = EQ_Z("uuid", uuid);
     auto_json row = store_do_get(e->store, &table_pipelines, s, &key, 1, true, err);
@@ -184,13 +196,16 @@ json_t *pipeline_extensions_get(struct engine *e, const struct scope *s, const c
         return NULL;
     const json_t *p = json_object_get(row, "extensions_preferences");
     /* Nothing is available yet: plugins, MCP servers and skills come with their own parts. */
-    return json_pack("{s:b,s:b,s:b,s:o,s:[],s:o,s:[],s:o,s:b,s:o,s:[]}", "enable_all_plugins", (int)json_b_or(p, "enable_all_plugins", true),
-                     "enable_all_mcp_servers", (int)json_b_or(p, "enable_all_mcp_servers", true), "enable_all_skills",
-                     (int)json_b_or(p, "enable_all_skills", true), "bound_plugins", list_or_empty(p, "plugins"), "available_plugins",
-                     "bound_mcp_servers", list_or_empty(p, "mcp_servers"), "available_mcp_servers", "bound_mcp_resources",
-                     list_or_empty(p, "mcp_resources"), "mcp_resource_agent_read_enabled",
-                     (int)json_b_or(p, "mcp_resource_agent_read_enabled", true), "bound_skills", list_or_empty(p, "skills"),
-                     "available_skills");
+    return json_pack("{s:b,s:b,s:b,s:o,s:[],s:o,s:[],s:o,s:b,s:o,s:[]}", "enable_all_plugins",
+                     (int)json_b_or(p, "enable_all_plugins", true), "enable_all_mcp_servers",
+                     (int)json_b_or(p, "enable_all_mcp_servers", true), "enable_all_skills",
+                     (int)json_b_or(p, "enable_all_skills", true), "bound_plugins",
+                     list_or_empty(p, "plugins"), "available_plugins", "bound_mcp_servers",
+                     list_or_empty(p, "mcp_servers"), "available_mcp_servers",
+                     "bound_mcp_resources", list_or_empty(p, "mcp_resources"),
+                     "mcp_resource_agent_read_enabled",
+                     (int)json_b_or(p, "mcp_resource_agent_read_enabled", true), "bound_skills",
+                     list_or_empty(p, "skills"), "available_skills");
 }
 
 static bool do_extensions(struct db_tx *tx, void *arg, struct error *err)
@@ -203,7 +218,8 @@ static bool do_extensions(struct db_tx *tx, void *arg, struct error *err)
     const json_t *old = json_object_get(row, "extensions_preferences"), *b = c->body;
     auto_json prefs = json_is_object(old) ? json_copy((json_t *)(uintptr_t)old) : json_object();
     json_set(prefs, "enable_all_plugins", json_boolean(json_b_or(b, "enable_all_plugins", true)));
-    json_set(prefs, "enable_all_mcp_servers", json_boolean(json_b_or(b, "enable_all_mcp_servers", true)));
+    json_set(prefs, "enable_all_mcp_servers",
+             json_boolean(json_b_or(b, "enable_all_mcp_servers", true)));
     json_set(prefs, "enable_all_skills", json_boolean(json_b_or(b, "enable_all_skills", true)));
     json_set(prefs, "plugins", list_or_empty(b, "bound_plugins"));
     json_set(prefs, "mcp_servers", list_or_empty(b, "bound_mcp_servers"));
@@ -211,12 +227,15 @@ static bool do_extensions(struct db_tx *tx, void *arg, struct error *err)
     if (json_is_array(json_object_get(b, "bound_mcp_resources")))
         json_object_set(prefs, "mcp_resources", json_object_get(b, "bound_mcp_resources"));
     if (json_is_boolean(json_object_get(b, "mcp_resource_agent_read_enabled")))
-        json_object_set(prefs, "mcp_resource_agent_read_enabled", json_object_get(b, "mcp_resource_agent_read_enabled"));
+        json_object_set(prefs, "mcp_resource_agent_read_enabled",
+                        json_object_get(b, "mcp_resource_agent_read_enabled"));
     auto_json patch = json_pack("{s:O}", "extensions_preferences", prefs);
-    return store_update(tx, c->engine->store, &table_pipelines, c->scope, &key, 1, patch, false, err);
+    return store_update(tx, c->engine->store, &table_pipelines, c->scope, &key, 1, patch, false,
+                        err);
 }
 
-bool pipeline_extensions_set(struct engine *e, const struct scope *s, const char *uuid, const json_t *body, struct error *err)
+bool pipeline_extensions_set(struct engine *e, const struct scope *s, const char *uuid,
+                             const json_t *body, struct error *err)
 {
     struct change c = {.engine = e, .scope = s, .uuid = uuid, .body = body};
     if (!db_write(e->store->db, scope_db(s), do_extensions, &c, err))

@@ -28,10 +28,11 @@ static bool give_notices(struct run *r, const struct stage_result *res, struct e
     if (res->debug_notice)
         log_debug("query", "%s", res->debug_notice);
     if (res->console_notice)
-        log_info("query", "query=%lld stage=%s %s", (long long)r->query->id, r->pipe->stages[r->at]->name, res->console_notice);
+        log_info("query", "query=%lld stage=%s %s", (long long)r->query->id,
+                 r->pipe->stages[r->at]->name, res->console_notice);
     if (res->error_notice) {
-        log_error("query", "bot=%s pipeline=%s session=%s %s", r->query->bot_uuid, r->query->pipeline_uuid,
-                  query_session_name(r->query), res->error_notice);
+        log_error("query", "bot=%s pipeline=%s session=%s %s", r->query->bot_uuid,
+                  r->query->pipeline_uuid, query_session_name(r->query), res->error_notice);
         watch_stage_error(r, res->error_notice, res->debug_notice);
     }
     if (res->user_notice)
@@ -69,8 +70,8 @@ static bool walk(struct run *r, size_t i, struct error *err)
     return true;
 }
 
-static struct query *query_new(struct engine *e, struct pending *p, struct bot *b, const struct pipe *pipe, struct arena *a,
-                               struct error *err)
+static struct query *query_new(struct engine *e, struct pending *p, struct bot *b,
+                               const struct pipe *pipe, struct arena *a, struct error *err)
 {
     struct query *q = arena_new_of(a, struct query);
     if (!q) {
@@ -120,12 +121,14 @@ static void run_end(struct run *r, bool ok, const struct error *err)
         return;
     }
     if (err->code == ERR_CANCELED) {
-        log_info("query", "query=%lld stopped; its message stays in the ledger id=%s", (long long)q->id, q->message_id);
+        log_info("query", "query=%lld stopped; its message stays in the ledger id=%s",
+                 (long long)q->id, q->message_id);
         return;
     }
     e->stats.failed++;
-    log_error("query", "bot=%s pipeline=%s session=%s stage=%s: %s", q->bot_uuid, q->pipeline_uuid, query_session_name(q),
-              r->pipe->stages[r->at] ? r->pipe->stages[r->at]->name : "?", err->msg);
+    log_error("query", "bot=%s pipeline=%s session=%s stage=%s: %s", q->bot_uuid, q->pipeline_uuid,
+              query_session_name(q), r->pipe->stages[r->at] ? r->pipe->stages[r->at]->name : "?",
+              err->msg);
     watch_uncaught(r, err);
     if (!r->committed)
         turn_close(r, "failed", err->msg);
@@ -142,7 +145,8 @@ static struct bot *bot_of(struct engine *e, const struct pending *p)
 
 static void drop(struct engine *e, struct pending *p, const char *why)
 {
-    log_warn("query", "message dropped id=%s bot=%s: %s", json_string_value(json_array_get(p->ids, 0)), p->bot, why);
+    log_warn("query", "message dropped id=%s bot=%s: %s",
+             json_string_value(json_array_get(p->ids, 0)), p->bot, why);
     struct run r = {.engine = e, .pending = p};
     turn_close(&r, "discarded", why);
 }

@@ -28,12 +28,13 @@ struct started {
     struct pending *pending;
 };
 
-static struct map tenants_of; /* of the process: an engine is one to a process outside of unit tests */
+static struct map
+    tenants_of; /* of the process: an engine is one to a process outside of unit tests */
 
 static bool lane_key(const struct pending *p, struct buf *out)
 {
-    return buf_fmt(out, "%s|%lld|%s|%s_%s", p->scope.workspace, (long long)p->scope.generation, p->bot, launcher_name(p->launcher),
-                   p->launcher_id);
+    return buf_fmt(out, "%s|%lld|%s|%s_%s", p->scope.workspace, (long long)p->scope.generation,
+                   p->bot, launcher_name(p->launcher), p->launcher_id);
 }
 
 static struct tenant *tenant_get(const char *workspace)
@@ -194,7 +195,8 @@ void schedule_put(struct engine *e, struct pending *p)
     struct lane *l = lane_get(e, p);
     if (!l) {
         /* It stays in the ledger and is taken up at the next start. */
-        log_error("engine", "no memory to schedule a message id=%s", json_string_value(json_array_get(p->ids, 0)));
+        log_error("engine", "no memory to schedule a message id=%s",
+                  json_string_value(json_array_get(p->ids, 0)));
         admit_end(e, &p->scope);
         pending_free(p);
         return;

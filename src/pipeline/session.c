@@ -1,7 +1,8 @@
 /* Sessions and conversations: a bounded cache in front of the database. pipeline.md §5. */
 #include "pipeline/engine.h"
 
-static bool key_of(struct buf *out, const struct scope *s, const char *bot, enum launcher l, const char *launcher_id)
+static bool key_of(struct buf *out, const struct scope *s, const char *bot, enum launcher l,
+                   const char *launcher_id)
 {
     return buf_fmt(out, "%s|%s|%s_%s", s->workspace, bot, launcher_name(l), launcher_id);
 }
@@ -42,7 +43,8 @@ static json_t *iso_now(void)
     return json_string(time_iso(time_wall_us(), iso));
 }
 
-static struct session *session_make(struct engine *e, const struct query *q, struct str key, struct error *err)
+static struct session *session_make(struct engine *e, const struct query *q, struct str key,
+                                    struct error *err)
 {
     struct session *s = new (struct session);
     if (!s) {
@@ -52,8 +54,8 @@ static struct session *session_make(struct engine *e, const struct query *q, str
     s->scope = q->scope;
     s->key = mem_strndup(key.p, key.n);
     struct error load = {0};
-    auto_json got =
-        session_load(e->store, &q->scope, q->bot_uuid, launcher_name(q->event.launcher), q->launcher_id, e->max_messages, &load);
+    auto_json got = session_load(e->store, &q->scope, q->bot_uuid, launcher_name(q->event.launcher),
+                                 q->launcher_id, e->max_messages, &load);
     if (!got && load.code != ERR_NOT_FOUND) {
         *err = load;
         session_free(s);
@@ -65,9 +67,10 @@ static struct session *session_make(struct engine *e, const struct query *q, str
         s->conversation = json_is_object(c) ? json_incref(c) : NULL;
         s->turns = json_incref(json_object_get(got, "turns"));
     } else {
-        s->row = json_pack("{s:s,s:s,s:s,s:s,s:n,s:o,s:o}", "bot_uuid", q->bot_uuid, "launcher_type",
-                           launcher_name(q->event.launcher), "launcher_id", q->launcher_id, "sender_id", q->event.sender_id,
-                           "conversation_id", "created_at", iso_now(), "updated_at", iso_now());
+        s->row = json_pack("{s:s,s:s,s:s,s:s,s:n,s:o,s:o}", "bot_uuid", q->bot_uuid,
+                           "launcher_type", launcher_name(q->event.launcher), "launcher_id",
+                           q->launcher_id, "sender_id", q->event.sender_id, "conversation_id",
+                           "created_at", iso_now(), "updated_at", iso_now());
         s->turns = json_array();
         s->fresh = true;
     }
@@ -113,7 +116,8 @@ struct session *session_take(struct engine *e, const struct query *q, struct err
             if (!made)
                 return NULL;
         } while (forgets != e->forgets);
-        s = map_get(&e->sessions, buf_view(&key)); /* another run may have loaded it while we waited */
+        s = map_get(&e->sessions,
+                    buf_view(&key)); /* another run may have loaded it while we waited */
         if (s) {
             session_free(made);
         } else if (!map_put(&e->sessions, buf_view(&key), made)) {
@@ -155,20 +159,23 @@ static json_t *conversation_new(const struct query *q, const struct pipe *p, boo
     char id[UUID_SIZE], uuid[UUID_SIZE];
     uuid4(id);
     uuid4(uuid);
-    json_t *c = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:o,s:o,s:o}", "id", id, "bot_uuid", q->bot_uuid, "pipeline_uuid", p->uuid,
-                          "launcher_type", launcher_name(q->event.launcher), "launcher_id", q->launcher_id, "uuid", uuid, "prompt",
-                          prompt_of(p), "created_at", iso_now(), "updated_at", iso_now());
+    json_t *c = json_pack(
+        "{s:s,s:s,s:s,s:s,s:s,s:s,s:o,s:o,s:o}", "id", id, "bot_uuid", q->bot_uuid, "pipeline_uuid",
+        p->uuid, "launcher_type", launcher_name(q->event.launcher), "launcher_id", q->launcher_id,
+        "uuid", uuid, "prompt", prompt_of(p), "created_at", iso_now(), "updated_at", iso_now());
     if (c && !with_uuid)
         json_set(c, "uuid", json_null());
     return c;
 }
 
-bool session_conversation(struct engine *e, struct session *s, const struct query *q, const struct pipe *p, struct error *err)
+bool session_conversation(struct engine *e, struct session *s, const struct query *q,
+                          const struct pipe *p, struct error *err)
 {
     (void)e;
     bool local = strcmp(conf_str(p->config, "ai.runner.runner", "local-agent"), "local-agent") == 0;
     json_t *c = s->conversation;
-    if (c && (s->renew || strcmp(json_z_or(c, "pipeline_uuid", ""), p->uuid) != 0 || strcmp(json_z_or(c, "bot_uuid", ""), q->bot_uuid) != 0)) {
+    if (c && (s->renew || strcmp(json_z_or(c, "pipeline_uuid", ""), p->uuid) != 0 ||
+              strcmp(json_z_or(c, "bot_uuid", ""), q->bot_uuid) != 0)) {
         json_decref(steal(s->conversation));
         json_array_clear(s->turns);
         c = NULL;
@@ -182,7 +189,8 @@ bool session_conversation(struct engine *e, struct session *s, const struct quer
         return true;
     }
     int64_t expire = conf_int(p->config, "ai.runner.expire-time", 0), last = 0;
-    if (expire > 0 && time_parse(json_s(c, "updated_at"), &last) && (time_wall_us() - last) / 1000000 > expire) {
+    if (expire > 0 && time_parse(json_s(c, "updated_at"), &last) &&
+        (time_wall_us() - last) / 1000000 > expire) {
         char uuid[UUID_SIZE];
         uuid4(uuid);
         json_set(c, "uuid", local ? json_string(uuid) : json_null());
@@ -198,7 +206,7 @@ json_t *session_history(const struct session *s)
     json_t *out = json_array();
     size_t i;
     json_t *turn;
-    json_array_foreach(s->turns, i, turn)
+    json_array_foreach (s->turns, i, turn)
         json_array_extend(out, turn);
     return out;
 }
@@ -217,8 +225,8 @@ static bool uncache(struct engine *e, struct str key)
     return true;
 }
 
-bool session_forget(struct engine *e, const struct scope *s, const char *bot, enum launcher l, const char *launcher_id, bool *removed,
-                    struct error *err)
+bool session_forget(struct engine *e, const struct scope *s, const char *bot, enum launcher l,
+                    const char *launcher_id, bool *removed, struct error *err)
 {
     auto_buf key = BUF(4096);
     bool keyed = key_of(&key, s, bot, l, launcher_id), cached = keyed && uncache(e, buf_view(&key));
@@ -231,14 +239,16 @@ bool session_forget(struct engine *e, const struct scope *s, const char *bot, en
     return true;
 }
 
-bool sessions_renew(struct engine *e, const struct scope *s, const char *bot, const char *pipeline, struct error *err)
+bool sessions_renew(struct engine *e, const struct scope *s, const char *bot, const char *pipeline,
+                    struct error *err)
 {
     size_t pos = 0;
     struct str key;
     void *v;
     while (map_next(&e->sessions, &pos, &key, &v)) {
         struct session *ses = v;
-        bool hit = bot ? str_eqz(json_s(ses->row, "bot_uuid"), bot) : str_eqz(json_s(ses->conversation, "pipeline_uuid"), pipeline);
+        bool hit = bot ? str_eqz(json_s(ses->row, "bot_uuid"), bot)
+                       : str_eqz(json_s(ses->conversation, "pipeline_uuid"), pipeline);
         if (hit && strcmp(ses->scope.workspace, s->workspace) == 0)
             ses->renew = true;
     }

@@ -36,8 +36,7 @@ static bool ignored_by_prefix(const json_t *prefixes, struct str text)
 {
     size_t i;
     json_t *p;
-    json_array_foreach(prefixes, i, p)
-    {
+    json_array_foreach (prefixes, i, p) {
         if (json_string_length(p) > 0 && str_starts(text, json_sv(p)))
             return true;
     }
@@ -75,7 +74,8 @@ static bool pre(struct run *r, struct stage_result *out, struct error *err)
 {
     static const char *const texts[] = {"Plain", "Source", NULL};
     struct query *q = r->query;
-    if (!chain_only(q->chain, texts) || strcmp(conf_str(r->pipe->config, "safety.content-filter.scope", "all"), "output-msg") == 0)
+    if (!chain_only(q->chain, texts) ||
+        strcmp(conf_str(r->pipe->config, "safety.content-filter.scope", "all"), "output-msg") == 0)
         return true;
     struct filter_job j = {.subject = str_trim(chain_text(q->arena, q->chain))};
     if (j.subject.n == 0)
@@ -88,7 +88,8 @@ static bool pre(struct run *r, struct stage_result *out, struct error *err)
             out->user_notice = notice(r, "消息中存在不合适的内容, 请修改");
         else if (j.broken)
             out->user_notice = notice(r, "内容检查规则执行失败，请联系管理员");
-        out->console_notice = j.ignored ? "message ignored by an ignore rule" : "message refused by the content filter";
+        out->console_notice = j.ignored ? "message ignored by an ignore rule"
+                                        : "message refused by the content filter";
         return true;
     }
     /* Reply ids live in the event's chain: the query's becomes plain text. */

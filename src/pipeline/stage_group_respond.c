@@ -7,13 +7,15 @@ static bool take_at(struct run *r)
     const char *self = bot_account_id(r->bot);
     size_t found = 0;
     for (size_t i = 0; *self && found < 2 && i < json_array_size(r->query->chain);) {
-        const json_t *c = json_array_get(r->query->chain, i), *target = json_object_get(c, "target");
+        const json_t *c = json_array_get(r->query->chain, i),
+                     *target = json_object_get(c, "target");
         bool same = false;
         if (strcmp(json_z_or(c, "type", ""), "At") == 0) {
             char number[24] = "";
             if (json_is_integer(target))
                 snprintf(number, sizeof number, "%lld", (long long)json_integer_value(target));
-            same = json_is_string(target) ? str_eqz(json_sv(target), self) : strcmp(number, self) == 0;
+            same =
+                json_is_string(target) ? str_eqz(json_sv(target), self) : strcmp(number, self) == 0;
         }
         if (same) {
             json_array_remove(r->query->chain, i);
@@ -30,13 +32,11 @@ static bool by_prefix(struct run *r, const json_t *prefixes)
     struct str text = chain_text(r->query->arena, r->query->chain);
     size_t i, k;
     json_t *p, *c;
-    json_array_foreach(prefixes, i, p)
-    {
+    json_array_foreach (prefixes, i, p) {
         struct str prefix = json_sv(p);
         if (!prefix.p || !str_starts(text, prefix))
             continue;
-        json_array_foreach(r->query->chain, k, c)
-        {
+        json_array_foreach (r->query->chain, k, c) {
             /* Only the first Plain carries it (spec Q: the reference cuts every one). */
             if (strcmp(json_z_or(c, "type", ""), "Plain") == 0 && json_s(c, "text").n) {
                 struct str whole = json_s(c, "text");
@@ -75,13 +75,15 @@ static bool process(struct run *r, struct stage_result *out, struct error *err)
         return true;
     const json_t *patterns = json_object_get(rules, "regexp");
     if (json_array_size(patterns) > 0) {
-        struct regex_job j = {.patterns = patterns, .subject = chain_text(r->query->arena, r->query->chain)};
+        struct regex_job j = {.patterns = patterns,
+                              .subject = chain_text(r->query->arena, r->query->chain)};
         if (!task_work(regex_work, &j, err))
             return false;
         if (j.answer == REGEX_YES)
             return true;
         if (j.answer == REGEX_REJECTED)
-            out->console_notice = z_fmt(r->query->arena, "a respond rule's pattern was rejected: %s", j.why ? j.why : "");
+            out->console_notice = z_fmt(
+                r->query->arena, "a respond rule's pattern was rejected: %s", j.why ? j.why : "");
     }
     double chance = json_f_or(rules, "random", 0);
     uint32_t dice;

@@ -9,10 +9,12 @@ static json_t *forward(struct run *r, struct str text)
     auto_buf preview = BUF(64u << 20);
     buf_z(&preview, "User: ");
     buf_str(&preview, text);
-    json_t *node = json_pack("{s:s,s:s,s:o,s:i}", "sender_id", self, "sender_name", "User", "message_chain", chain_of_text(text),
-                             "message_id", 0);
-    json_t *display = json_pack("{s:s,s:s,s:s,s:[o],s:s}", "title", "Group chat history", "brief", "[Chat history]", "source",
-                                "Chat history", "preview", json_strn(buf_view(&preview)), "summary", "View 1 forwarded message");
+    json_t *node = json_pack("{s:s,s:s,s:o,s:i}", "sender_id", self, "sender_name", "User",
+                             "message_chain", chain_of_text(text), "message_id", 0);
+    json_t *display =
+        json_pack("{s:s,s:s,s:s,s:[o],s:s}", "title", "Group chat history", "brief",
+                  "[Chat history]", "source", "Chat history", "preview",
+                  json_strn(buf_view(&preview)), "summary", "View 1 forwarded message");
     return json_pack("[{s:s,s:o,s:[o]}]", "type", "Forward", "display", display, "node_list", node);
 }
 
@@ -40,7 +42,8 @@ static json_t *picture(struct run *r, struct str text, struct error *err)
     if (!task_work(picture_work, &j, err))
         return NULL;
     if (!j.ok) {
-        log_warn("query", "a long answer is forwarded as text, no picture could be made: %s", j.why);
+        log_warn("query", "a long answer is forwarded as text, no picture could be made: %s",
+                 j.why);
         return forward(r, text);
     }
     json_t *image = comp_image(NULL, str_z(r->query->arena, j.uri));
@@ -51,12 +54,15 @@ static bool process(struct run *r, struct stage_result *out, struct error *err)
 {
     (void)out;
     static const char *const plain[] = {"Plain", NULL};
-    const char *strategy = conf_str(r->pipe->config, "output.long-text-processing.strategy", "none");
+    const char *strategy =
+        conf_str(r->pipe->config, "output.long-text-processing.strategy", "none");
     /* The parts of a stream stay text: only the whole answer is worth a picture or a forward. */
-    if (strcmp(strategy, "none") == 0 || (r->is_chunk && !r->is_final) || !r->out_chain || json_array_size(r->out_chain) == 0 || !chain_only(r->out_chain, plain))
+    if (strcmp(strategy, "none") == 0 || (r->is_chunk && !r->is_final) || !r->out_chain ||
+        json_array_size(r->out_chain) == 0 || !chain_only(r->out_chain, plain))
         return true;
     struct str text = chain_text(r->query->arena, r->out_chain);
-    if ((int64_t)utf8_count(text) <= conf_int(r->pipe->config, "output.long-text-processing.threshold", 1000))
+    if ((int64_t)utf8_count(text) <=
+        conf_int(r->pipe->config, "output.long-text-processing.threshold", 1000))
         return true;
     json_t *chain;
     if (strcmp(strategy, "forward") == 0)
@@ -64,7 +70,8 @@ static bool process(struct run *r, struct stage_result *out, struct error *err)
     else if (strcmp(strategy, "image") == 0)
         chain = picture(r, text, err);
     else
-        return err_set(err, ERR_INVALID, "output.long-text-processing.strategy %s is unknown", strategy);
+        return err_set(err, ERR_INVALID, "output.long-text-processing.strategy %s is unknown",
+                       strategy);
     if (chain) {
         run_keep(&r->out_chain, chain);
         return true;

@@ -13,23 +13,25 @@ static bool choose_models(struct run *r, struct error *err)
 {
     struct query *q = r->query;
     const json_t *conf = conf_at(r, "ai.local-agent.model");
-    const char *primary = json_is_string(conf) ? json_string_value(conf) : json_z_or(conf, "primary", "");
+    const char *primary =
+        json_is_string(conf) ? json_string_value(conf) : json_z_or(conf, "primary", "");
     if (*primary) {
         r->model = models_get(r->engine->models, &q->scope, MODEL_LLM, primary, err);
         if (!r->model) {
             if (err->code == ERR_CANCELED)
                 return false;
-            log_warn("query", "pipeline %s names a model that is not there: %s", r->pipe->uuid, err->msg);
+            log_warn("query", "pipeline %s names a model that is not there: %s", r->pipe->uuid,
+                     err->msg);
         }
     }
     auto_json fallbacks = json_array();
     size_t i;
     json_t *f;
-    json_array_foreach(json_object_get(conf, "fallbacks"), i, f)
-    {
+    json_array_foreach (json_object_get(conf, "fallbacks"), i, f) {
         *err = (struct error){0};
-        struct model *m =
-            json_is_string(f) ? models_get(r->engine->models, &q->scope, MODEL_LLM, json_string_value(f), err) : NULL;
+        struct model *m = json_is_string(f) ? models_get(r->engine->models, &q->scope, MODEL_LLM,
+                                                         json_string_value(f), err)
+                                            : NULL;
         if (m)
             json_array_append(fallbacks, f);
         model_unref(m);
@@ -78,16 +80,17 @@ static json_t *element_of(const json_t *c, bool pictures)
     if (!voice && strcmp(t, "File") != 0)
         return NULL;
     if (base64.n)
-        return element("file_base64", "file_base64", base64, voice ? "voice.silk" : json_z_or(c, "name", ""));
-    return url.n ? element("file_url", "file_url", url, voice ? "voice" : json_z_or(c, "name", "")) : NULL;
+        return element("file_base64", "file_base64", base64,
+                       voice ? "voice.silk" : json_z_or(c, "name", ""));
+    return url.n ? element("file_url", "file_url", url, voice ? "voice" : json_z_or(c, "name", ""))
+                 : NULL;
 }
 
 static bool add_elements(json_t *content, const json_t *chain, bool pictures, bool quotes)
 {
     size_t i;
     json_t *c;
-    json_array_foreach(chain, i, c)
-    {
+    json_array_foreach (chain, i, c) {
         if (strcmp(json_z_or(c, "type", ""), "Quote") == 0) {
             if (quotes && !add_elements(content, json_object_get(c, "origin"), pictures, false))
                 return false;
@@ -105,8 +108,10 @@ static bool build_user_message(struct run *r, struct error *err)
     struct query *q = r->query;
     bool pictures = !is_local(r) || (r->model && model_can(r->model, "vision"));
     json_t *content = json_array();
-    bool ok = add_elements(content, q->chain, pictures, conf_bool(r->pipe->config, "trigger.misc.combine-quote-message", true));
-    q->user_message = arena_json(q->arena, json_pack("{s:s,s:o}", "role", "user", "content", content));
+    bool ok = add_elements(content, q->chain, pictures,
+                           conf_bool(r->pipe->config, "trigger.misc.combine-quote-message", true));
+    q->user_message =
+        arena_json(q->arena, json_pack("{s:s,s:o}", "role", "user", "content", content));
     return (ok && q->user_message) || err_set(err, ERR_NOMEM, "out of memory");
 }
 
@@ -115,8 +120,7 @@ static bool has_picture(const json_t *message)
 {
     size_t k;
     json_t *part;
-    json_array_foreach(json_object_get(message, "content"), k, part)
-    {
+    json_array_foreach (json_object_get(message, "content"), k, part) {
         if (strcmp(json_z_or(part, "type", ""), "image_url") == 0)
             return true;
     }
@@ -127,8 +131,7 @@ static bool drop_pictures(json_t *messages)
 {
     size_t i;
     json_t *m;
-    json_array_foreach(messages, i, m)
-    {
+    json_array_foreach (messages, i, m) {
         if (!has_picture(m))
             continue;
         json_t *own = json_deep_copy(m), *content = json_object_get(own, "content");
@@ -149,26 +152,32 @@ static bool add_date(json_t *prompt, struct arena *a)
     char day[64];
     localtime_r(&now, &tm);
     strftime(day, sizeof day, "%Y-%m-%d (%A)", &tm);
-    struct str line = str_fmt(a, "\n\nCurrent date: %s. Work out relative dates such as \"tomorrow\" from it, and check facts that "
-                                 "change with time by a search tool where one is at hand.", day);
+    struct str line = str_fmt(
+        a,
+        "\n\nCurrent date: %s. Work out relative dates such as \"tomorrow\" from it, and check facts that "
+        "change with time by a search tool where one is at hand.",
+        day);
     size_t i;
     json_t *m;
-    json_array_foreach(prompt, i, m)
-    {
+    json_array_foreach (prompt, i, m) {
         if (strcmp(json_z_or(m, "role", ""), "system") != 0)
             continue;
         json_t *content = json_object_get(m, "content");
         if (json_is_array(content)) {
             size_t k;
             json_t *part;
-            json_array_foreach(content, k, part)
-            {
+            json_array_foreach (content, k, part) {
                 if (strcmp(json_z_or(part, "type", ""), "text") == 0)
-                    return json_set(part, "text", json_strn(str_fmt(a, STR_FMT STR_FMT, STR_ARG(json_s(part, "text")), STR_ARG(line))));
+                    return json_set(
+                        part, "text",
+                        json_strn(str_fmt(a, STR_FMT STR_FMT, STR_ARG(json_s(part, "text")),
+                                          STR_ARG(line))));
             }
             return json_array_append_new(content, element("text", "text", line, NULL)) == 0;
         }
-        return json_set(m, "content", json_strn(str_fmt(a, STR_FMT STR_FMT, STR_ARG(json_sv(content)), STR_ARG(line))));
+        return json_set(
+            m, "content",
+            json_strn(str_fmt(a, STR_FMT STR_FMT, STR_ARG(json_sv(content)), STR_ARG(line))));
     }
     return json_array_insert_new(prompt, 0, llm_message("system", str_trim(line))) == 0;
 }
@@ -197,7 +206,9 @@ static bool process(struct run *r, struct stage_result *out, struct error *err)
     run_keep(&r->conversation, json_incref(r->session->conversation));
     const json_t *kept = json_at(r->session->conversation, "prompt.messages");
     q->prompt = arena_json(q->arena, json_is_array(kept) ? json_deep_copy(kept) : json_array());
-    q->messages = arena_json(q->arena, session_history(r->session)); /* shared with the session: what changes is copied before */
+    q->messages = arena_json(
+        q->arena,
+        session_history(r->session)); /* shared with the session: what changes is copied before */
     if (!q->prompt || !q->messages)
         return err_set(err, ERR_NOMEM, "out of memory");
     set_variables(r);

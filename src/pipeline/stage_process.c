@@ -27,7 +27,8 @@ static bool take_output(void *arg, const struct agent_output *o, struct error *e
     bool whole = !o->is_chunk || o->is_final;
     if (whole && json_array_append(q->responses, m) != 0)
         return err_set(err, ERR_NOMEM, "out of memory");
-    r->history_ready = whole && !r->tool_calls && strcmp(json_z_or(m, "role", ""), "assistant") == 0;
+    r->history_ready =
+        whole && !r->tool_calls && strcmp(json_z_or(m, "role", ""), "assistant") == 0;
     struct stage_result res = {0};
     if (c->next(r, &res, err))
         return true;
@@ -35,7 +36,8 @@ static bool take_output(void *arg, const struct agent_output *o, struct error *e
     return false;
 }
 
-static void note_call(void *arg, const struct model *m, int64_t ms, const struct llm_usage *u, const struct error *err)
+static void note_call(void *arg, const struct model *m, int64_t ms, const struct llm_usage *u,
+                      const struct error *err)
 {
     struct chat *c = arg;
     watch_call(c->run, model_name(m), ms, u, err);
@@ -47,11 +49,16 @@ static json_t *failure_notice(struct run *r, const struct error *err)
     const char *how = conf_str(r->pipe->config, "output.misc.exception-handling", "show-hint");
     if (strcmp(how, "hide") == 0)
         return NULL;
-    const char *text = strcmp(how, "show-error") == 0 ? err->msg : conf_str(r->pipe->config, "output.misc.failure-hint", "Request failed.");
+    const char *text =
+        strcmp(how, "show-error") == 0
+            ? err->msg
+            : conf_str(r->pipe->config, "output.misc.failure-hint", "Request failed.");
     return arena_json(r->query->arena, json_string(text));
 }
 
-static bool chat(struct run *r, bool (*next)(struct run *, const struct stage_result *, struct error *), struct error *err)
+static bool chat(struct run *r,
+                 bool (*next)(struct run *, const struct stage_result *, struct error *),
+                 struct error *err)
 {
     struct chat c = {.run = r, .next = next};
     const char *name = conf_str(r->pipe->config, "ai.runner.runner", "local-agent");
@@ -67,7 +74,8 @@ static bool chat(struct run *r, bool (*next)(struct run *, const struct stage_re
         .max_chunks = r->engine->max_chunks,
     };
     struct error failure = {0};
-    bool ok = runner ? runner->run(&a, &failure) : err_set(&failure, ERR_NOT_FOUND, "runner %s is not available", name);
+    bool ok = runner ? runner->run(&a, &failure)
+                     : err_set(&failure, ERR_NOT_FOUND, "runner %s is not available", name);
     if (ok)
         return true;
     if (c.downstream_failed || failure.code == ERR_CANCELED) {
@@ -93,8 +101,7 @@ static bool is_command(const struct run *r, struct str text)
     auto_json prefixes = config_list(c, "command.prefix");
     size_t i;
     json_t *p;
-    json_array_foreach(prefixes, i, p)
-    {
+    json_array_foreach (prefixes, i, p) {
         if (json_string_length(p) > 0 && str_starts(text, json_sv(p)))
             return true;
     }
@@ -102,21 +109,25 @@ static bool is_command(const struct run *r, struct str text)
 }
 
 /* No command is built in, and plugins bring theirs with the plugin runtime: every name is unknown (§9). */
-static bool command(struct run *r, struct str text, bool (*next)(struct run *, const struct stage_result *, struct error *),
+static bool command(struct run *r, struct str text,
+                    bool (*next)(struct run *, const struct stage_result *, struct error *),
                     struct error *err)
 {
     struct query *q = r->query;
     struct str rest = str_sub(text, utf8_cut(text, 1).n, text.n), name = STR_NONE;
     if (!str_split(&rest, ' ', &name))
         name = S("");
-    run_keep(&r->response, llm_message("command", str_fmt(q->arena, "未知命令: " STR_FMT, STR_ARG(name))));
+    run_keep(&r->response,
+             llm_message("command", str_fmt(q->arena, "未知命令: " STR_FMT, STR_ARG(name))));
     r->response_is_chain = r->is_chunk = r->tool_calls = false;
     r->is_final = true;
     struct stage_result res = {0};
     return r->response ? next(r, &res, err) : err_set(err, ERR_NOMEM, "out of memory");
 }
 
-static bool stream(struct run *r, bool (*next)(struct run *r, const struct stage_result *res, struct error *err), struct error *err)
+static bool stream(struct run *r,
+                   bool (*next)(struct run *r, const struct stage_result *res, struct error *err),
+                   struct error *err)
 {
     struct str text = str_trim(chain_text(r->query->arena, r->query->chain));
     return is_command(r, text) ? command(r, text, next, err) : chat(r, next, err);

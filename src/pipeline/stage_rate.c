@@ -6,9 +6,10 @@ enum { CONTAINERS_MAX = 10000, CLEAN_EVERY_US = 60000000, PROBES = 64, WINDOW_MA
 struct container {
     struct list lru;
     char *key;
-    int64_t window, count;      /* start of the window in seconds; passed in it */
+    int64_t window, count; /* start of the window in seconds; passed in it */
     int64_t used_us, length_s;
-    struct task_mutex lock;     /* held over the sleep of strategy `wait`, so that waiters come one after the other */
+    struct task_mutex
+        lock; /* held over the sleep of strategy `wait`, so that waiters come one after the other */
     int users;
 };
 
@@ -69,8 +70,8 @@ static struct container *container_get(struct engine *e, const struct query *q, 
     int64_t now = time_mono_us();
     clean(t, now);
     auto_buf key = BUF(4096);
-    buf_fmt(&key, "%s:%lld:%s:%s:%s:%s", q->scope.workspace, (long long)q->scope.generation, q->bot_uuid, q->pipeline_uuid,
-            launcher_name(q->event.launcher), q->launcher_id);
+    buf_fmt(&key, "%s:%lld:%s:%s:%s:%s", q->scope.workspace, (long long)q->scope.generation,
+            q->bot_uuid, q->pipeline_uuid, launcher_name(q->event.launcher), q->launcher_id);
     struct container *c = map_get(&t->map, buf_view(&key));
     if (!c) {
         if (t->map.n >= CONTAINERS_MAX && !evict(t))
@@ -96,7 +97,8 @@ static struct container *container_get(struct engine *e, const struct query *q, 
 enum pass { PASS, DENY, BROKEN };
 
 /* With the container locked. */
-static enum pass try_pass(struct container *c, int64_t length, int64_t limit, bool wait, struct error *err)
+static enum pass try_pass(struct container *c, int64_t length, int64_t limit, bool wait,
+                          struct error *err)
 {
     int64_t now = time_wall_us() / 1000000, start = now - now % length;
     if (c->window != start) {
@@ -120,9 +122,11 @@ static enum pass try_pass(struct container *c, int64_t length, int64_t limit, bo
 
 static bool require(struct run *r, struct stage_result *out, struct error *err)
 {
-    int64_t length = conf_bounded(conf_int(r->pipe->config, "safety.rate-limit.window-length", 60), 1, WINDOW_MAX_S);
+    int64_t length = conf_bounded(conf_int(r->pipe->config, "safety.rate-limit.window-length", 60),
+                                  1, WINDOW_MAX_S);
     int64_t limit = conf_int(r->pipe->config, "safety.rate-limit.limitation", 60);
-    bool wait = strcmp(conf_str(r->pipe->config, "safety.rate-limit.strategy", "drop"), "wait") == 0;
+    bool wait =
+        strcmp(conf_str(r->pipe->config, "safety.rate-limit.strategy", "drop"), "wait") == 0;
     struct container *c = container_get(r->engine, r->query, length);
     enum pass p = DENY;
     if (c) {
@@ -138,7 +142,8 @@ static bool require(struct run *r, struct stage_result *out, struct error *err)
         return false;
     if (p == DENY) {
         out->verdict = STAGE_INTERRUPT;
-        out->user_notice = arena_json(r->query->arena, json_string("请求数超过限速器设定值，已丢弃本消息。"));
+        out->user_notice =
+            arena_json(r->query->arena, json_string("请求数超过限速器设定值，已丢弃本消息。"));
         out->console_notice = "message dropped by the rate limit (safety.rate-limit)";
     }
     return true;
@@ -156,8 +161,7 @@ void rates_free(struct engine *e)
 {
     if (!e->rates)
         return;
-    list_each(it, &e->rates->lru)
-        container_free(e->rates, container_of(it, struct container, lru));
+    list_each(it, &e->rates->lru) container_free(e->rates, container_of(it, struct container, lru));
     map_free(&e->rates->map);
     mem_free(e->rates);
     e->rates = NULL;

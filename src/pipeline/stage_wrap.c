@@ -16,7 +16,7 @@ static json_t *call_text(const json_t *calls)
     size_t i;
     json_t *c;
     buf_z(&b, "Call ");
-    json_array_foreach(calls, i, c)
+    json_array_foreach (calls, i, c)
         buf_fmt(&b, "%s%s", i ? "." : "", json_z_or(json_object_get(c, "function"), "name", ""));
     buf_z(&b, "...");
     return chain_of_text(buf_view(&b));
@@ -25,7 +25,8 @@ static json_t *call_text(const json_t *calls)
 static bool assistant(struct run *r, next_fn *next, struct error *err)
 {
     auto_json response = json_incref(r->response); /* later stages may put another in its place */
-    const json_t *content = json_object_get(response, "content"), *calls = json_object_get(response, "tool_calls");
+    const json_t *content = json_object_get(response, "content"),
+                 *calls = json_object_get(response, "tool_calls");
     bool has_text = json_string_length(content) > 0 || json_array_size(content) > 0;
     bool has_calls = json_array_size(calls) > 0;
     if (has_text && !push(r, llm_content_chain(response, NULL), next, err))

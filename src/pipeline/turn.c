@@ -6,7 +6,7 @@ enum { SAVE_EVERY_US = 60000000, CUT_EVERY = 16 };
 
 struct commit {
     struct scope scope;
-    const json_t *ids;          /* of the messages that are answered; NULL: no ledger */
+    const json_t *ids; /* of the messages that are answered; NULL: no ledger */
     const char *state, *error;
     bool has_delivery;
     struct delivery delivery;
@@ -15,7 +15,7 @@ struct commit {
     int64_t keep_conversations; /* 0: no new one was made */
     const json_t *turn;         /* messages or NULL */
     int64_t keep_turns;
-    bool cut;                   /* this time older turns go: not at each, deleting costs more than keeping a few */
+    bool cut; /* this time older turns go: not at each, deleting costs more than keeping a few */
 };
 
 static bool do_commit(struct db_tx *tx, void *arg, struct error *err)
@@ -27,9 +27,11 @@ static bool do_commit(struct db_tx *tx, void *arg, struct error *err)
         return false;
     if (c->session && !session_save(tx, &c->scope, c->session, c->conversation, err))
         return false;
-    if (c->keep_conversations && !session_prune(tx, &c->scope, c->session, c->keep_conversations, err))
+    if (c->keep_conversations &&
+        !session_prune(tx, &c->scope, c->session, c->keep_conversations, err))
         return false;
-    return !c->turn || session_append_turn(tx, &c->scope, c->conversation_id, c->turn, c->cut ? c->keep_turns : 0, err);
+    return !c->turn || session_append_turn(tx, &c->scope, c->conversation_id, c->turn,
+                                           c->cut ? c->keep_turns : 0, err);
 }
 
 /* What stays of a turn: the user's message and what answered it; no payloads, no empty assistant messages, no call without its
@@ -43,20 +45,18 @@ static json_t *turn_messages(const struct run *r)
     json_array_append_new(out, json_deep_copy(q->user_message));
     size_t i, n = 0;
     json_t *m;
-    json_array_foreach(q->responses, i, m)
-    {
+    json_array_foreach (q->responses, i, m) {
         struct str text = llm_content_text(q->arena, m);
-        if (!text.n && !json_object_get(m, "tool_calls") && strcmp(json_z_or(m, "role", ""), "assistant") == 0)
+        if (!text.n && !json_object_get(m, "tool_calls") &&
+            strcmp(json_z_or(m, "role", ""), "assistant") == 0)
             continue;
         json_array_append_new(out, json_deep_copy(m));
         n++;
     }
     size_t k;
     json_t *part;
-    json_array_foreach(out, i, m)
-    {
-        json_array_foreach(json_object_get(m, "content"), k, part)
-        {
+    json_array_foreach (out, i, m) {
+        json_array_foreach (json_object_get(m, "content"), k, part) {
             if (json_object_get(part, "image_base64"))
                 json_set(part, "image_base64", json_null());
             if (json_object_get(part, "file_base64"))
@@ -81,8 +81,10 @@ static void remember(struct run *r, json_t *turn, int64_t keep)
 static json_t *default_payload(const struct reply *rep)
 {
     return json_pack("{s:O,s:s,s:s,s:s,s:s,s:O*,s:b,s:s*}", "chain", rep->chain, "launcher_type",
-                     launcher_name(rep->event->launcher), "launcher_id", rep->launcher_id, "message_id", rep->message_id, "turn_id",
-                     rep->turn_id, "context", rep->context, "quote_origin", (int)rep->quote_origin, "response_id", rep->response_id);
+                     launcher_name(rep->event->launcher), "launcher_id", rep->launcher_id,
+                     "message_id", rep->message_id, "turn_id", rep->turn_id, "context",
+                     rep->context, "quote_origin", (int)rep->quote_origin, "response_id",
+                     rep->response_id);
 }
 
 static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
@@ -96,13 +98,18 @@ static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
     auto_json conversation = NULL;
     auto_buf text = BUF(256u << 20);
     if (!r->pending->ephemeral) {
-        payload = a->delivery_payload ? a->delivery_payload(bot_instance(r->bot), rep) : default_payload(rep);
+        payload = a->delivery_payload ? a->delivery_payload(bot_instance(r->bot), rep)
+                                      : default_payload(rep);
         if (!payload || !json_put(&text, payload))
             return err_set(err, ERR_NOMEM, "out of memory");
         c.ids = q->inbound_ids;
         c.has_delivery = true;
-        c.delivery = (struct delivery){.id = rep->delivery_id, .bot = q->bot_uuid, .message_id = q->message_id,
-                                       .session_key = query_session_name(q), .number = rep->number, .is_final = true,
+        c.delivery = (struct delivery){.id = rep->delivery_id,
+                                       .bot = q->bot_uuid,
+                                       .message_id = q->message_id,
+                                       .session_key = query_session_name(q),
+                                       .number = rep->number,
+                                       .is_final = true,
                                        .payload = buf_view(&text)};
     }
     const struct session *s = r->session && !r->session->forgotten ? r->session : NULL;
@@ -124,7 +131,8 @@ static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
             json_set(session, "conversation_id", json_null());
         c.keep_conversations = s->fresh ? r->engine->max_conversations : 0;
     }
-    if ((c.ids || c.session || c.turn) && !db_write(r->engine->store->db, scope_db(&q->scope), do_commit, &c, err))
+    if ((c.ids || c.session || c.turn) &&
+        !db_write(r->engine->store->db, scope_db(&q->scope), do_commit, &c, err))
         return err_wrap(err, "the answer could not be stored");
     r->committed = true;
     if (c.session) {
@@ -136,7 +144,8 @@ static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
     return true;
 }
 
-static bool hand_out(struct run *r, json_t *chain, bool is_chunk, bool is_final, bool quote, struct error *err)
+static bool hand_out(struct run *r, json_t *chain, bool is_chunk, bool is_final, bool quote,
+                     struct error *err)
 {
     struct query *q = r->query;
     struct reply rep = {
@@ -183,16 +192,19 @@ static bool hand_out(struct run *r, json_t *chain, bool is_chunk, bool is_final,
 bool turn_reply(struct run *r, bool quote, struct error *err)
 {
     bool chunk = r->streams && r->is_chunk;
-    return hand_out(r, r->out_chain, chunk, chunk ? r->is_final : r->is_final && !r->tool_calls, quote, err);
+    return hand_out(r, r->out_chain, chunk, chunk ? r->is_final : r->is_final && !r->tool_calls,
+                    quote, err);
 }
 
 bool turn_notice(struct run *r, const json_t *notice, bool interrupt, struct error *err)
 {
     struct query *q = r->query;
-    auto_json chain = json_is_string(notice) ? chain_of_text(json_sv(notice)) : json_deep_copy(notice);
+    auto_json chain =
+        json_is_string(notice) ? chain_of_text(json_sv(notice)) : json_deep_copy(notice);
     if (!chain)
         return err_set(err, ERR_NOMEM, "out of memory");
-    if (conf_bool(r->pipe->config, "output.misc.at-sender", true) && q->event.launcher == LAUNCHER_GROUP)
+    if (conf_bool(r->pipe->config, "output.misc.at-sender", true) &&
+        q->event.launcher == LAUNCHER_GROUP)
         json_array_insert_new(chain, 0, comp_at(q->event.sender_id, q->event.sender_name));
     bool quote = conf_bool(r->pipe->config, "output.misc.quote-origin", false);
     bool chunk = r->streams && r->response && r->is_chunk;
@@ -209,7 +221,8 @@ bool turn_cut(struct run *r, struct error *err)
     auto_json chain = json_incref(r->last_out);
     r->tool_calls = false;
     r->history_ready = false;
-    return hand_out(r, chain, true, true, conf_bool(r->pipe->config, "output.misc.quote-origin", false), err);
+    return hand_out(r, chain, true, true,
+                    conf_bool(r->pipe->config, "output.misc.quote-origin", false), err);
 }
 
 /* ---- states without a reply ------------------------------------------------------------------------------------------- */
@@ -245,16 +258,19 @@ void turn_close(struct run *r, const char *state, const char *error)
     if (!c)
         return;
     c->scope = r->pending->scope;
-    c->ids = json_deep_copy(r->pending->ids); /* the run goes on or ends while a database thread reads it */
+    c->ids = json_deep_copy(
+        r->pending->ids); /* the run goes on or ends while a database thread reads it */
     snprintf(c->state, sizeof c->state, "%s", state);
     c->error = error ? mem_strndup(error, strlen(error)) : NULL;
     struct error err = {0};
-    if (!c->ids || !db_write_async(r->engine->store->db, scope_db(&c->scope), do_close, c, close_done, &err))
+    if (!c->ids ||
+        !db_write_async(r->engine->store->db, scope_db(&c->scope), do_close, c, close_done, &err))
         close_done(c, false, &err);
     r->committed = true;
 }
 
-void turn_delivered(struct engine *e, const struct scope *s, const char *id, bool ok, int64_t attempts, const char *error)
+void turn_delivered(struct engine *e, const struct scope *s, const char *id, bool ok,
+                    int64_t attempts, const char *error)
 {
     struct error err = {0};
     if (!ledger_delivered(e->store, s, id, ok ? "sent" : "failed", attempts, error, &err))

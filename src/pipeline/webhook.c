@@ -57,12 +57,16 @@ static json_t *body_of(struct bot *b, const struct chat_event *ev)
     char id[UUID_SIZE];
     uuid4(id);
     bool group = ev->launcher == LAUNCHER_GROUP;
-    json_t *data = json_pack("{s:s,s:s,s:{s:s,s:s},s:O,s:f}", "bot_uuid", bot_uuid(b), "adapter_name", bot_adapter(b)->class_name,
-                             "sender", "id", ev->sender_id, "name", ev->sender_name ? ev->sender_name : "", "message", ev->chain,
-                             "timestamp", ev->time);
+    json_t *data = json_pack("{s:s,s:s,s:{s:s,s:s},s:O,s:f}", "bot_uuid", bot_uuid(b),
+                             "adapter_name", bot_adapter(b)->class_name, "sender", "id",
+                             ev->sender_id, "name", ev->sender_name ? ev->sender_name : "",
+                             "message", ev->chain, "timestamp", ev->time);
     if (data && group)
-        json_set(data, "group", json_pack("{s:s,s:s}", "id", ev->group_id, "name", ev->group_name ? ev->group_name : ""));
-    return json_pack("{s:s,s:s,s:o}", "uuid", id, "event_type", group ? "bot.group_message" : "bot.person_message", "data", data);
+        json_set(data, "group",
+                 json_pack("{s:s,s:s}", "id", ev->group_id, "name",
+                           ev->group_name ? ev->group_name : ""));
+    return json_pack("{s:s,s:s,s:o}", "uuid", id, "event_type",
+                     group ? "bot.group_message" : "bot.person_message", "data", data);
 }
 
 static void push_one(void *arg)
@@ -70,8 +74,13 @@ static void push_one(void *arg)
     struct push *p = arg;
     auto_arena a = arena_new(4 << 20);
     static const struct http_header json_type = {{"Content-Type", 12}, {"application/json", 16}};
-    struct http_call call = {.method = "POST", .url = p->url, .headers = &json_type, .header_count = 1, .body = p->body,
-                             .total_ms = WEBHOOK_TIMEOUT_MS, .body_max = ANSWER_MAX};
+    struct http_call call = {.method = "POST",
+                             .url = p->url,
+                             .headers = &json_type,
+                             .header_count = 1,
+                             .body = p->body,
+                             .total_ms = WEBHOOK_TIMEOUT_MS,
+                             .body_max = ANSWER_MAX};
     struct http_result res;
     struct error err = {0};
     if (a && http_fetch(a, &call, &res, &err)) {
@@ -105,10 +114,13 @@ bool webhooks_push(struct engine *e, struct bot *b, const struct chat_event *ev)
     size_t started = 0;
     for (size_t i = 0; i < n; i++) {
         if (e->webhooks->in_flight >= most) {
-            log_warn("webhook", "%zu webhooks were skipped: webhooks.max_inflight_requests reached", n - i);
+            log_warn("webhook", "%zu webhooks were skipped: webhooks.max_inflight_requests reached",
+                     n - i);
             break;
         }
-        pushes[started] = (struct push){.cache = e->webhooks, .url = json_z_or(json_array_get(rows, i), "url", ""), .body = buf_view(&text)};
+        pushes[started] = (struct push){.cache = e->webhooks,
+                                        .url = json_z_or(json_array_get(rows, i), "url", ""),
+                                        .body = buf_view(&text)};
         e->webhooks->in_flight++;
         if (task_spawn(g, "webhook", push_one, &pushes[started], &err))
             started++;

@@ -182,7 +182,8 @@ void bot_delivered(struct bot *b, const char *delivery_id, bool ok, int64_t atte
         log_error("bot", "the outcome of delivery %s was not stored: %s", delivery_id, err.msg);
 }
 
-bool bot_reset_session(struct bot *b, enum launcher launcher, const char *launcher_id, bool *removed, struct error *err)
+bool bot_reset_session(struct bot *b, enum launcher launcher, const char *launcher_id,
+                       bool *removed, struct error *err)
 {
     const struct platform_host *host = &b->platform->opts.host;
     *removed = false;

@@ -327,7 +327,9 @@ static bool hand_in(struct intake *in, struct accepted *out, struct error *err)
         .sender_id = m->group && *m->sender_id ? m->sender_id : m->session_id,
         .sender_name = m->sender_name,
         .group_id = m->group ? m->session_id : "",
-        .group_name = !m->group ? "" : *m->group_name ? m->group_name : m->session_id,
+        .group_name = !m->group        ? ""
+                      : *m->group_name ? m->group_name
+                                       : m->session_id,
         .chain = chain,
         .time = (double)time_wall_us() / 1e6,
     };

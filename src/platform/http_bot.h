@@ -14,7 +14,7 @@ enum {
     HB_SESSIONS_MAX = 4096, /* with callbacks on their way at the same time */
     HB_QUEUE_MAX = 100,     /* callbacks that wait in one session; whoever has more waits */
     HB_PAUSE_MAX_S = 30,
-    HB_FIRST_HOLD_MS = 60, /* see http_bot_out.c */
+    HB_FIRST_HOLD_MS = 60,    /* see http_bot_out.c */
     HB_SESSION_ID_MAX = 2048, /* an index row of PostgreSQL holds 2704 bytes */
 };
 

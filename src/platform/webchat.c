@@ -19,10 +19,15 @@ struct webchat *platform_webchat(struct platform *p)
     w->born_us = time_wall_us();
     list_init(&w->lru);
     w->max_conns = config_int_in(c, "system.websocket_retention.max_connections", 1, 1000000);
-    w->max_conns_ws = config_int_in(c, "system.websocket_retention.max_connections_per_workspace", 1, 1000000);
-    w->max_rooms = config_int_in(c, "system.websocket_retention.max_conversations_per_workspace", 1, 1000000);
-    w->max_messages = config_int_in(c, "system.websocket_retention.max_messages_per_conversation", 1, 100000);
-    w->idle_us = config_int_in(c, "system.websocket_retention.conversation_idle_ttl_seconds", 1, 1000000000) * 1000000;
+    w->max_conns_ws =
+        config_int_in(c, "system.websocket_retention.max_connections_per_workspace", 1, 1000000);
+    w->max_rooms =
+        config_int_in(c, "system.websocket_retention.max_conversations_per_workspace", 1, 1000000);
+    w->max_messages =
+        config_int_in(c, "system.websocket_retention.max_messages_per_conversation", 1, 100000);
+    w->idle_us = config_int_in(c, "system.websocket_retention.conversation_idle_ttl_seconds", 1,
+                               1000000000) *
+                 1000000;
     return w;
 }
 
@@ -56,7 +61,8 @@ static void send_json(struct ws *ws, json_t *stolen)
     auto_json j = stolen;
     auto_buf b = BUF(16u << 20);
     struct error err = {0};
-    if (j && json_put(&b, j) && !ws_send(ws, WS_TEXT, buf_view(&b), &err) && err.code == ERR_CAPACITY)
+    if (j && json_put(&b, j) && !ws_send(ws, WS_TEXT, buf_view(&b), &err) &&
+        err.code == ERR_CAPACITY)
         ws_shutdown(ws, 1013, S("too slow"));
 }
 
@@ -106,9 +112,12 @@ static const char *mime_for(const char *type, struct str key)
 }
 
 /* Loads what `path` names, within the connection's own scope, into a data URI; the object is used up. */
-static bool load_attachment(struct webchat *w, const struct scope *s, json_t *c, struct arena *a, struct error *err)
+static bool load_attachment(struct webchat *w, const struct scope *s, json_t *c, struct arena *a,
+                            struct error *err)
 {
-    static const char *const picture[] = {"upload_image", NULL}, *const any[] = {"upload_image", "upload_document", NULL};
+    static const char *const picture[] = {"upload_image", NULL}, *const any[] = {"upload_image",
+                                                                                 "upload_document",
+                                                                                 NULL};
     const char *type = json_z_or(c, "type", "");
     struct str key = json_s(c, "path"), data;
     bool image = strcmp(type, "Image") == 0;
@@ -116,8 +125,12 @@ static bool load_attachment(struct webchat *w, const struct scope *s, json_t *c,
         return true;
     struct objects *o = platform_objects(w->platform);
     if (!objects_get(o, s, key, image ? picture : any, a, &data, err))
-        return err->code == ERR_NOT_FOUND ? err_set(err, ERR_INVALID, "Attachment key does not belong to this WebSocket connection") : false;
-    struct str uri = str_fmt(a, "data:%s;base64," STR_FMT, mime_for(type, key), STR_ARG(base64_encode(a, data)));
+        return err->code == ERR_NOT_FOUND
+                   ? err_set(err, ERR_INVALID,
+                             "Attachment key does not belong to this WebSocket connection")
+                   : false;
+    struct str uri =
+        str_fmt(a, "data:%s;base64," STR_FMT, mime_for(type, key), STR_ARG(base64_encode(a, data)));
     if (arena_failed(a))
         return err_set(err, ERR_TOO_LARGE, "The attachments of a message are too large together");
     if (!objects_delete(o, s, key, err))
@@ -135,18 +148,20 @@ static json_t *bare_chain(const json_t *chain)
     return out;
 }
 
-static bool build_event(struct webchat_conn_opts *o, struct conn *c, json_t *chain, struct arena *a, struct chat_event *ev)
+static bool build_event(struct webchat_conn_opts *o, struct conn *c, json_t *chain, struct arena *a,
+                        struct chat_event *ev)
 {
     bool group = o->room.type == LAUNCHER_GROUP;
     json_t *with_source = json_array();
     int64_t now = time_wall_us();
     const char *number = z_fmt(a, "%lld", (long long)c->room->next_id);
-    if (json_array_append_new(with_source, comp_source(number, now / 1000000)) != 0 || json_array_extend(with_source, chain) != 0 ||
-        !arena_json(a, with_source))
+    if (json_array_append_new(with_source, comp_source(number, now / 1000000)) != 0 ||
+        json_array_extend(with_source, chain) != 0 || !arena_json(a, with_source))
         return false;
     *ev = (struct chat_event){
         .launcher = o->room.type,
-        .sender_id = group ? z_fmt(a, "websocket_%s", c->id) : webchat_launcher(a, &o->room, c->id, false),
+        .sender_id =
+            group ? z_fmt(a, "websocket_%s", c->id) : webchat_launcher(a, &o->room, c->id, false),
         .sender_name = "User",
         .group_id = group ? webchat_launcher(a, &o->room, c->id, true) : "",
         .group_name = group ? "Group" : "",
@@ -156,7 +171,8 @@ static bool build_event(struct webchat_conn_opts *o, struct conn *c, json_t *cha
     return true;
 }
 
-static bool take_message(struct webchat *w, struct webchat_conn_opts *o, struct conn *c, const json_t *frame, struct error *err)
+static bool take_message(struct webchat *w, struct webchat_conn_opts *o, struct conn *c,
+                         const json_t *frame, struct error *err)
 {
     auto_arena a = arena_new(48u << 20);
     if (!a)
@@ -168,14 +184,14 @@ static bool take_message(struct webchat *w, struct webchat_conn_opts *o, struct 
         return err_set(err, ERR_INVALID, "message must hold at least one component");
     size_t i;
     json_t *part;
-    json_array_foreach(chain, i, part)
-    {
+    json_array_foreach (chain, i, part) {
         if (!load_attachment(w, &o->room.scope, part, a, err))
             return false;
     }
     struct chat_event ev;
-    json_t *kept = json_pack("{s:i,s:s,s:o,s:o,s:o,s:b,s:s}", "id", 0, "role", "user", "content", json_strn(chain_text(a, chain)), "message_chain",
-                             bare_chain(chain), "timestamp", now_json(), "is_final", 1, "connection_id", c->id);
+    json_t *kept = json_pack("{s:i,s:s,s:o,s:o,s:o,s:b,s:s}", "id", 0, "role", "user", "content",
+                             json_strn(chain_text(a, chain)), "message_chain", bare_chain(chain),
+                             "timestamp", now_json(), "is_final", 1, "connection_id", c->id);
     if (!kept || !arena_json(a, json_incref(kept)) || !build_event(o, c, chain, a, &ev)) {
         json_decref(kept);
         return err_set(err, ERR_NOMEM, "out of memory");
@@ -183,7 +199,8 @@ static bool take_message(struct webchat *w, struct webchat_conn_opts *o, struct 
     /* The number it will get unless another connection is quicker; what counts is that it is kept with the message. */
     json_set(kept, "id", json_integer(c->room->next_id));
     auto_json context = room_context(c->room, c->id, kept);
-    struct accept_opts opts = {.context = context, .pipeline = o->room.pipeline,
+    struct accept_opts opts = {.context = context,
+                               .pipeline = o->room.pipeline,
                                .no_stream = json_is_false(json_object_get(frame, "stream"))};
     struct accepted got;
     if (!bot_accept(o->bot, &ev, &opts, &got, err)) {
@@ -200,7 +217,8 @@ static bool take_message(struct webchat *w, struct webchat_conn_opts *o, struct 
 }
 
 /* False: the connection ends. */
-static bool __attribute__((noinline)) take_frame(struct webchat *w, struct webchat_conn_opts *o, struct conn *c, const struct ws_msg *msg)
+static bool __attribute__((noinline))
+take_frame(struct webchat *w, struct webchat_conn_opts *o, struct conn *c, const struct ws_msg *msg)
 {
     struct error err = {0};
     auto_json frame = net_json_parse(msg->data, true, &err);
@@ -227,7 +245,8 @@ static bool __attribute__((noinline)) take_frame(struct webchat *w, struct webch
         }
         err = (struct error){0};
         if (!take_message(w, o, c, frame, &err)) {
-            bool known = err.code == ERR_INVALID || err.code == ERR_UNAVAILABLE || err.code == ERR_TOO_LARGE;
+            bool known =
+                err.code == ERR_INVALID || err.code == ERR_UNAVAILABLE || err.code == ERR_TOO_LARGE;
             if (!known)
                 log_error("chat", "a message could not be taken connection=%s: %s", c->id, err.msg);
             send_error(c->ws, known ? err.msg : "Internal server error");
@@ -241,13 +260,14 @@ static bool __attribute__((noinline)) take_frame(struct webchat *w, struct webch
 static void greet(const struct webchat_conn_opts *o, const struct conn *c)
 {
     const char *key = o->bot_uuid ? "bot_uuid" : "pipeline_uuid";
-    send_json(c->ws, json_pack("{s:s,s:s,s:s,s:s,s:o}", "type", "connected", "connection_id", c->id, key,
-                               o->bot_uuid ? o->bot_uuid : o->room.pipeline, "session_type", launcher_name(o->room.type), "timestamp",
-                               now_json()));
+    send_json(c->ws, json_pack("{s:s,s:s,s:s,s:s,s:o}", "type", "connected", "connection_id", c->id,
+                               key, o->bot_uuid ? o->bot_uuid : o->room.pipeline, "session_type",
+                               launcher_name(o->room.type), "timestamp", now_json()));
 }
 
 /* Into the room, greeted; NULL: the socket was told. */
-static struct conn *__attribute__((noinline)) conn_enter(struct webchat *w, struct ws *ws, struct webchat_conn_opts *o)
+static struct conn *__attribute__((noinline))
+conn_enter(struct webchat *w, struct ws *ws, struct webchat_conn_opts *o)
 {
     struct error err = {0};
     struct conn *c = new (struct conn);
@@ -267,7 +287,8 @@ static struct conn *__attribute__((noinline)) conn_enter(struct webchat *w, stru
     return c;
 }
 
-static bool __attribute__((noinline)) next_frame(struct webchat *w, struct webchat_conn_opts *o, struct conn *c)
+static bool __attribute__((noinline))
+next_frame(struct webchat *w, struct webchat_conn_opts *o, struct conn *c)
 {
     struct error err;
     struct ws_msg msg;
@@ -316,20 +337,25 @@ json_t *webchat_connections(struct webchat *w, const struct scope *s, const char
             char a[TIME_ISO_SIZE], b[TIME_ISO_SIZE];
             const char *type = launcher_name(r->type);
             total++;
-            json_set(by_pipeline, r->pipeline, json_integer(json_i_or(by_pipeline, r->pipeline, 0) + 1));
+            json_set(by_pipeline, r->pipeline,
+                     json_integer(json_i_or(by_pipeline, r->pipeline, 0) + 1));
             json_set(by_type, type, json_integer(json_i_or(by_type, type, 0) + 1));
             if (in_pipeline(r, s, pipeline))
-                json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s,s:b}", "connection_id", c->id, "session_type", type, "created_at",
-                                                      time_iso(c->created_us, a), "last_active", time_iso(c->active_us, b), "is_active",
+                json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s,s:b}", "connection_id",
+                                                      c->id, "session_type", type, "created_at",
+                                                      time_iso(c->created_us, a), "last_active",
+                                                      time_iso(c->active_us, b), "is_active",
                                                       (int)ws_is_open(c->ws)));
         }
     }
-    return json_pack("{s:{s:I,s:I,s:o,s:o},s:o}", "stats", "total_connections", (json_int_t)total, "pipelines",
-                     (json_int_t)json_object_size(by_pipeline), "connections_by_pipeline", by_pipeline, "connections_by_session_type", by_type,
+    return json_pack("{s:{s:I,s:I,s:o,s:o},s:o}", "stats", "total_connections", (json_int_t)total,
+                     "pipelines", (json_int_t)json_object_size(by_pipeline),
+                     "connections_by_pipeline", by_pipeline, "connections_by_session_type", by_type,
                      "connections", list);
 }
 
-void webchat_broadcast(struct webchat *w, const struct scope *s, const char *pipeline, const char *message)
+void webchat_broadcast(struct webchat *w, const struct scope *s, const char *pipeline,
+                       const char *message)
 {
     size_t pos = 0;
     struct str key;
@@ -338,9 +364,9 @@ void webchat_broadcast(struct webchat *w, const struct scope *s, const char *pip
         struct room *r = v;
         if (!in_pipeline(r, s, pipeline))
             continue;
-        list_each(it, &r->conns)
-            send_json(container_of(it, struct conn, node)->ws,
-                      json_pack("{s:s,s:s,s:o}", "type", "broadcast", "message", message, "timestamp", now_json()));
+        list_each(it, &r->conns) send_json(container_of(it, struct conn, node)->ws,
+                                           json_pack("{s:s,s:s,s:o}", "type", "broadcast",
+                                                     "message", message, "timestamp", now_json()));
     }
 }
 

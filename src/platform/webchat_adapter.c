@@ -24,12 +24,14 @@ static json_t *now_json(void)
 /* Plain members only: the chain of a frame holds what the component says (`{"type":"Plain","text":…}`). */
 static json_t *assistant(const json_t *chain, struct arena *a, bool final)
 {
-    return json_pack("{s:i,s:s,s:o,s:O,s:o,s:b,s:s}", "id", 0, "role", "assistant", "content", json_strn(chain_text(a, chain)), "message_chain",
-                     chain, "timestamp", now_json(), "is_final", (int)final, "connection_id", "");
+    return json_pack("{s:i,s:s,s:o,s:O,s:o,s:b,s:s}", "id", 0, "role", "assistant", "content",
+                     json_strn(chain_text(a, chain)), "message_chain", chain, "timestamp",
+                     now_json(), "is_final", (int) final, "connection_id", "");
 }
 
 /* The answer as one message of the room: made at its first part, grown by the others. Borrowed. */
-static json_t *grow(struct webchat *w, struct room *r, const char *response_id, const json_t *chain, struct arena *a, bool final)
+static json_t *grow(struct webchat *w, struct room *r, const char *response_id, const json_t *chain,
+                    struct arena *a, bool final)
 {
     json_t *m = room_find(r, "_response", response_id);
     if (!m) {
@@ -38,7 +40,8 @@ static json_t *grow(struct webchat *w, struct room *r, const char *response_id, 
             json_set(m, "_response", json_string(response_id));
         return m;
     }
-    bool ok = json_set(m, "content", json_strn(chain_text(a, chain))) && json_object_set(m, "message_chain", (json_t *)(uintptr_t)chain) == 0 &&
+    bool ok = json_set(m, "content", json_strn(chain_text(a, chain))) &&
+              json_object_set(m, "message_chain", (json_t *)(uintptr_t)chain) == 0 &&
               json_set(m, "is_final", json_boolean(final)) && json_set(m, "timestamp", now_json());
     return ok ? m : NULL;
 }
@@ -51,7 +54,8 @@ static json_t *asked(struct webchat *w, struct room *r, const json_t *user)
     struct str stamp = json_s(user, "timestamp"), connection = json_s(user, "connection_id");
     for (size_t i = json_array_size(r->messages); i > 0; i--) {
         json_t *m = json_array_get(r->messages, i - 1);
-        if (stamp.n && str_eq(json_s(m, "timestamp"), stamp) && str_eq(json_s(m, "connection_id"), connection))
+        if (stamp.n && str_eq(json_s(m, "timestamp"), stamp) &&
+            str_eq(json_s(m, "connection_id"), connection))
             return m;
     }
     if (!time_parse(stamp, &at) || at >= w->born_us)
@@ -60,7 +64,8 @@ static json_t *asked(struct webchat *w, struct room *r, const json_t *user)
 }
 
 /* The user's words (should a crash have taken them) and the answer. */
-static bool keep(struct webchat *w, struct room *r, json_t *user, const json_t *answer, struct error *err)
+static bool keep(struct webchat *w, struct room *r, json_t *user, const json_t *answer,
+                 struct error *err)
 {
     auto_json list = json_array();
     if (user && json_i_or(user, "id", 0) < json_i_or(answer, "id", 0))
@@ -69,7 +74,8 @@ static bool keep(struct webchat *w, struct room *r, json_t *user, const json_t *
     return room_write(w, r, list, err);
 }
 
-static enum reply_result put(struct webchat *w, const struct webchat_room *at, const json_t *context, const char *delivery, const char *response,
+static enum reply_result put(struct webchat *w, const struct webchat_room *at,
+                             const json_t *context, const char *delivery, const char *response,
                              const json_t *chain, bool final, struct error *err)
 {
     struct room *r = room_take(w, at, err);
@@ -81,7 +87,8 @@ static enum reply_result put(struct webchat *w, const struct webchat_room *at, c
     }
     enum reply_result result = REPLY_SENT;
     if (!room_find(r, "_delivery", delivery)) { /* kept before a crash: nothing is said twice */
-        auto_json user = json_incref(asked(w, r, json_object_get(context, "user"))); /* growing may cut it off the room */
+        auto_json user = json_incref(
+            asked(w, r, json_object_get(context, "user"))); /* growing may cut it off the room */
         json_t *m = grow(w, r, response, chain, a, final);
         if (m && final && delivery)
             json_set(m, "_delivery", json_string(delivery));
@@ -104,7 +111,8 @@ static enum reply_result reply(void *instance, const struct reply *rep, struct e
         return REPLY_FAILED;
     }
     bool final = rep->is_final && !rep->tool_calls;
-    return put(w, &at, rep->context, rep->delivery_id, rep->response_id, rep->chain, final || !rep->is_chunk, err);
+    return put(w, &at, rep->context, rep->delivery_id, rep->response_id, rep->chain,
+               final || !rep->is_chunk, err);
 }
 
 static enum reply_result redeliver(void *instance, const json_t *row, struct error *err)
@@ -113,17 +121,20 @@ static enum reply_result redeliver(void *instance, const json_t *row, struct err
     struct webchat *w = platform_webchat(bot_platform(b));
     struct webchat_room at;
     json_t *payload = json_object_get(row, "payload");
-    auto_json parsed = json_is_string(payload) ? json_parse_words(json_sv(payload), err) : json_incref(payload);
+    auto_json parsed =
+        json_is_string(payload) ? json_parse_words(json_sv(payload), err) : json_incref(payload);
     const json_t *context = json_object_get(parsed, "context");
     if (!w || !room_of_context(bot_scope(b), context, &at)) {
         err_set(err, ERR_INVALID, "the message belongs to no web chat");
         return REPLY_FAILED;
     }
-    return put(w, &at, context, json_z(row, "id"), json_z(parsed, "response_id"), json_object_get(parsed, "chain"), true, err);
+    return put(w, &at, context, json_z(row, "id"), json_z(parsed, "response_id"),
+               json_object_get(parsed, "chain"), true, err);
 }
 
 /* A message of the bot's own accord goes into the room that the target names: websocket_<pipeline>:<session>. */
-static bool send_own(void *instance, const char *type, const char *target, json_t *chain, struct error *err)
+static bool send_own(void *instance, const char *type, const char *target, json_t *chain,
+                     struct error *err)
 {
     struct bot *b = instance;
     struct webchat *w = platform_webchat(bot_platform(b));
@@ -134,11 +145,16 @@ static bool send_own(void *instance, const char *type, const char *target, json_
     if (str_starts(rest, prefix))
         rest = str_sub(rest, prefix.n, rest.n);
     ptrdiff_t colon = str_chr(rest, ':');
-    if (!w || colon < 1 || colon > 63 || rest.n - (size_t)colon - 1 > 63 || !uuid_is_v4(str_sub(rest, (size_t)colon + 1, rest.n)))
-        return err_set(err, ERR_INVALID, "target_id must be %s<pipeline uuid>:<session id>", group ? "websocketgroup_" : "websocket_");
+    if (!w || colon < 1 || colon > 63 || rest.n - (size_t)colon - 1 > 63 ||
+        !uuid_is_v4(str_sub(rest, (size_t)colon + 1, rest.n)))
+        return err_set(err, ERR_INVALID, "target_id must be %s<pipeline uuid>:<session id>",
+                       group ? "websocketgroup_" : "websocket_");
     snprintf(pipeline, sizeof pipeline, STR_FMT, STR_ARG(str_sub(rest, 0, (size_t)colon)));
     snprintf(session, sizeof session, STR_FMT, STR_ARG(str_sub(rest, (size_t)colon + 1, rest.n)));
-    struct webchat_room at = {.scope = *bot_scope(b), .pipeline = pipeline, .session_id = session, .type = group ? LAUNCHER_GROUP : LAUNCHER_PERSON};
+    struct webchat_room at = {.scope = *bot_scope(b),
+                              .pipeline = pipeline,
+                              .session_id = session,
+                              .type = group ? LAUNCHER_GROUP : LAUNCHER_PERSON};
     return put(w, &at, NULL, NULL, NULL, chain, true, err) == REPLY_SENT;
 }
 

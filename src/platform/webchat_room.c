@@ -54,7 +54,8 @@ static void shrink(struct webchat *w)
 
 static bool keys_of(const struct webchat_room *at, struct buf *key, struct buf *map_key)
 {
-    buf_fmt(key, "%s%s%s|%s", at->pipeline, at->session_id ? ":" : "", at->session_id ? at->session_id : "", launcher_name(at->type));
+    buf_fmt(key, "%s%s%s|%s", at->pipeline, at->session_id ? ":" : "",
+            at->session_id ? at->session_id : "", launcher_name(at->type));
     buf_fmt(map_key, "%s|%lld|", at->scope.workspace, (long long)at->scope.generation);
     buf_str(map_key, buf_view(key));
     return !key->failed && !map_key->failed;
@@ -65,11 +66,14 @@ static bool load(struct webchat *w, struct room *r, struct error *err)
 {
     const struct store *st = w->platform->opts.store;
     struct store_eq key = EQ_Z("conversation_key", r->key);
-    auto_json rows = store_do_list(st, &table_chat_messages, &r->scope, &key, 1, "\"number\" DESC", w->max_messages, 0, true, err);
+    auto_json rows = store_do_list(st, &table_chat_messages, &r->scope, &key, 1, "\"number\" DESC",
+                                   w->max_messages, 0, true, err);
     if (!rows)
         return false;
     int64_t newest = 0;
-    if (json_array_size(rows) > 0 && time_parse(json_s(json_array_get(rows, 0), "updated_at"), &newest) && time_wall_us() - newest > w->idle_us)
+    if (json_array_size(rows) > 0 &&
+        time_parse(json_s(json_array_get(rows, 0), "updated_at"), &newest) &&
+        time_wall_us() - newest > w->idle_us)
         return store_do_delete(st, &table_chat_messages, &r->scope, &key, 1, NULL, err);
     for (size_t i = json_array_size(rows); i > 0; i--) {
         json_t *row = json_array_get(rows, i - 1);
@@ -141,7 +145,8 @@ void room_release(struct webchat *w, struct room *r)
 
 json_t *room_append(struct webchat *w, struct room *r, json_t *message)
 {
-    if (!message || !json_set(message, "id", json_integer(r->next_id)) || json_array_append_new(r->messages, message) != 0)
+    if (!message || !json_set(message, "id", json_integer(r->next_id)) ||
+        json_array_append_new(r->messages, message) != 0)
         return NULL;
     r->next_id++;
     while ((int64_t)json_array_size(r->messages) > w->max_messages)
@@ -160,9 +165,13 @@ struct write {
 
 static bool do_write(struct db_tx *tx, void *arg, struct error *err)
 {
-    static struct db_sql insert = {.text = "INSERT INTO parley_chat_messages (workspace_uuid, conversation_key, number, data, updated_at) VALUES (?, ?, "
-                                           "?, ?, ?) ON CONFLICT (workspace_uuid, conversation_key, number) DO NOTHING"};
-    static struct db_sql trim = {.text = "DELETE FROM parley_chat_messages WHERE workspace_uuid = ? AND conversation_key = ? AND number <= ?"};
+    static struct db_sql insert = {
+        .text =
+            "INSERT INTO parley_chat_messages (workspace_uuid, conversation_key, number, data, updated_at) VALUES (?, ?, "
+            "?, ?, ?) ON CONFLICT (workspace_uuid, conversation_key, number) DO NOTHING"};
+    static struct db_sql trim = {
+        .text =
+            "DELETE FROM parley_chat_messages WHERE workspace_uuid = ? AND conversation_key = ? AND number <= ?"};
     struct write *w = arg;
     char now[TIME_ISO_SIZE];
     time_sql(time_wall_us(), now);
@@ -170,10 +179,10 @@ static bool do_write(struct db_tx *tx, void *arg, struct error *err)
     int64_t last = 0;
     size_t i;
     json_t *m;
-    json_array_foreach(w->messages, i, m)
-    {
+    json_array_foreach (w->messages, i, m) {
         last = json_i_or(m, "id", 0);
-        struct db_val v[] = {ws, key, DB_V_I(last), DB_V_S(json_text(db_tx_arena(tx), m)), DB_V_Z(now)};
+        struct db_val v[] = {ws, key, DB_V_I(last), DB_V_S(json_text(db_tx_arena(tx), m)),
+                             DB_V_Z(now)};
         if (!db_exec(tx, &insert, v, array_len(v), NULL, err))
             return false;
     }
@@ -225,7 +234,8 @@ void room_write_later(struct webchat *w, struct room *r, const json_t *message)
     struct error err = {0};
     auto_json list = json_pack("[O]", message);
     struct write *x = list ? write_new(w, r, list) : NULL;
-    if (x && !db_write_async(w->platform->opts.store->db, scope_db(&x->scope), do_write, x, written, &err))
+    if (x && !db_write_async(w->platform->opts.store->db, scope_db(&x->scope), do_write, x, written,
+                             &err))
         written(x, false, &err);
 }
 
@@ -233,7 +243,8 @@ void room_write_later(struct webchat *w, struct room *r, const json_t *message)
 
 static bool frame_of(const struct room *r, const char *type, const json_t *message, struct buf *out)
 {
-    auto_json frame = json_pack("{s:s,s:s,s:o}", "type", type, "session_type", launcher_name(r->type), "data", room_shown(message));
+    auto_json frame = json_pack("{s:s,s:s,s:o}", "type", type, "session_type",
+                                launcher_name(r->type), "data", room_shown(message));
     return frame && json_put(out, frame);
 }
 
@@ -290,21 +301,26 @@ void room_broadcast(struct room *r, const char *type, const json_t *message, boo
 
 json_t *room_context(const struct room *r, const char *connection, const json_t *user)
 {
-    return json_pack("{s:s,s:s,s:s,s:s,s:O}", "pipeline", r->pipeline, "session", r->session, "type", launcher_name(r->type), "connection",
-                     connection, "user", user);
+    return json_pack("{s:s,s:s,s:s,s:s,s:O}", "pipeline", r->pipeline, "session", r->session,
+                     "type", launcher_name(r->type), "connection", connection, "user", user);
 }
 
 bool room_of_context(const struct scope *s, const json_t *context, struct webchat_room *out)
 {
-    const char *pipeline = json_z(context, "pipeline"), *session = json_z_or(context, "session", "");
+    const char *pipeline = json_z(context, "pipeline"),
+               *session = json_z_or(context, "session", "");
     if (!pipeline)
         return false;
-    *out = (struct webchat_room){.scope = *s, .pipeline = pipeline, .session_id = *session ? session : NULL,
-                                 .type = str_eqz(json_s(context, "type"), "group") ? LAUNCHER_GROUP : LAUNCHER_PERSON};
+    *out = (struct webchat_room){
+        .scope = *s,
+        .pipeline = pipeline,
+        .session_id = *session ? session : NULL,
+        .type = str_eqz(json_s(context, "type"), "group") ? LAUNCHER_GROUP : LAUNCHER_PERSON};
     return true;
 }
 
-const char *webchat_launcher(struct arena *a, const struct webchat_room *at, const char *connection, bool group)
+const char *webchat_launcher(struct arena *a, const struct webchat_room *at, const char *connection,
+                             bool group)
 {
     const char *prefix = group ? "websocketgroup" : "websocket";
     if (at->session_id)
@@ -332,7 +348,7 @@ json_t *webchat_messages(struct webchat *w, const struct webchat_room *at, struc
     json_t *out = json_array();
     size_t i;
     json_t *m;
-    json_array_foreach(r->messages, i, m)
+    json_array_foreach (r->messages, i, m)
         json_array_append_new(out, room_shown(m));
     room_release(w, r);
     return out;
@@ -345,7 +361,8 @@ bool webchat_reset(struct webchat *w, const struct webchat_room *at, struct erro
         return false;
     struct store_eq key = EQ_Z("conversation_key", r->key);
     /* Late writes of the old history come before the deletion: the database takes both in their order. */
-    bool ok = store_do_delete(w->platform->opts.store, &table_chat_messages, &r->scope, &key, 1, NULL, err);
+    bool ok = store_do_delete(w->platform->opts.store, &table_chat_messages, &r->scope, &key, 1,
+                              NULL, err);
     if (ok) {
         json_array_clear(r->messages);
         r->next_id = 1;

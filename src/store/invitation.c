@@ -28,14 +28,16 @@ static json_t *iso(int64_t us)
 /* {uuid,workspace_uuid,normalized_email,role,status,expires_at,created_at} */
 static json_t *shown(const json_t *row)
 {
-    static const char *const names[] = {"uuid", "workspace_uuid", "normalized_email", "role", "status", "expires_at", "created_at"};
+    static const char *const names[] = {"uuid",   "workspace_uuid", "normalized_email", "role",
+                                        "status", "expires_at",     "created_at"};
     json_t *out = json_object();
     for (size_t i = 0; i < array_len(names); i++)
         json_object_set(out, names[i], json_object_get(row, names[i]));
     return out;
 }
 
-static bool set_status(struct db_tx *tx, const struct job *j, const char *uuid, const char *status, const char *time_column, struct error *err)
+static bool set_status(struct db_tx *tx, const struct job *j, const char *uuid, const char *status,
+                       const char *time_column, struct error *err)
 {
     struct store_eq key = EQ_Z("uuid", uuid);
     auto_json patch = json_pack("{s:s}", "status", status);
@@ -52,10 +54,13 @@ static bool overdue(const json_t *row)
 
 /* ---- create, list, revoke ------------------------------------------------------------------------------------------------- */
 
-static bool is_member(struct db_tx *tx, const struct job *j, struct str normal, bool *yes, struct error *err)
+static bool is_member(struct db_tx *tx, const struct job *j, struct str normal, bool *yes,
+                      struct error *err)
 {
-    static struct db_sql sql = {.text = "SELECT 1 FROM workspace_memberships m JOIN users u ON u.uuid = m.account_uuid WHERE m.workspace_uuid = ? "
-                                        "AND m.status = 'active' AND u.normalized_email = ?"};
+    static struct db_sql sql = {
+        .text =
+            "SELECT 1 FROM workspace_memberships m JOIN users u ON u.uuid = m.account_uuid WHERE m.workspace_uuid = ? "
+            "AND m.status = 'active' AND u.normalized_email = ?"};
     struct db_val v[] = {DB_V_Z(j->scope.workspace), DB_V_S(normal)};
     struct db_rows r;
     if (!db_query(tx, &sql, v, 2, &r, err))
@@ -64,11 +69,14 @@ static bool is_member(struct db_tx *tx, const struct job *j, struct str normal, 
     return true;
 }
 
-static bool revoke_pending(struct db_tx *tx, const struct job *j, struct str normal, struct error *err)
+static bool revoke_pending(struct db_tx *tx, const struct job *j, struct str normal,
+                           struct error *err)
 {
     struct store_eq key[] = {EQ_S("normalized_email", normal), EQ_Z("status", "pending")};
-    auto_json patch = json_pack("{s:s,s:o}", "status", "revoked", "revoked_at", iso(time_wall_us()));
-    if (store_update(tx, j->st, &table_invitations, &j->scope, key, 2, patch, true, err) || err->code == ERR_NOT_FOUND) {
+    auto_json patch =
+        json_pack("{s:s,s:o}", "status", "revoked", "revoked_at", iso(time_wall_us()));
+    if (store_update(tx, j->st, &table_invitations, &j->scope, key, 2, patch, true, err) ||
+        err->code == ERR_NOT_FOUND) {
         *err = (struct error){0};
         return true;
     }
@@ -82,18 +90,21 @@ static bool do_create(struct db_tx *tx, void *arg, struct error *err)
     struct str normal;
     bool member = false;
     if (!role_of(j->role, &role) || role == ROLE_OWNER)
-        return refuse(err, "invitation_role_invalid", "role must be one of admin, developer, operator, viewer");
+        return refuse(err, "invitation_role_invalid",
+                      "role must be one of admin, developer, operator, viewer");
     if (!email_normalize(db_tx_arena(tx), j->email, &normal, err))
-        return refuse(err, "invitation_invalid", "email must be an e-mail address of at most 320 characters");
+        return refuse(err, "invitation_invalid",
+                      "email must be an e-mail address of at most 320 characters");
     if (!is_member(tx, j, normal, &member, err))
         return false;
     if (member)
         return refuse(err, "already_a_member", "This e-mail address belongs to a member already");
     if (!revoke_pending(tx, j, normal, err))
         return false;
-    auto_json row = json_pack("{s:o,s:s,s:s,s:o,s:s}", "normalized_email", json_strn(normal), "role", role_name(role), "token_hash", j->hash,
-                              "expires_at", iso(time_wall_us() + LIFETIME_US_DAYS * 86400LL * 1000000), "created_by_account_uuid",
-                              j->actor->account);
+    auto_json row = json_pack("{s:o,s:s,s:s,s:o,s:s}", "normalized_email", json_strn(normal),
+                              "role", role_name(role), "token_hash", j->hash, "expires_at",
+                              iso(time_wall_us() + LIFETIME_US_DAYS * 86400LL * 1000000),
+                              "created_by_account_uuid", j->actor->account);
     auto_json made = store_insert(tx, j->st, &table_invitations, &j->scope, row, err);
     if (!made)
         return false;
@@ -101,17 +112,23 @@ static bool do_create(struct db_tx *tx, void *arg, struct error *err)
     return true;
 }
 
-json_t *invitation_create(const struct store *st, const struct principal *actor, struct str email, struct str role, const char *hash,
-                          struct error *err)
+json_t *invitation_create(const struct store *st, const struct principal *actor, struct str email,
+                          struct str role, const char *hash, struct error *err)
 {
-    struct job j = {.st = st, .actor = actor, .scope = actor->scope, .email = email, .role = role, .hash = hash};
+    struct job j = {.st = st,
+                    .actor = actor,
+                    .scope = actor->scope,
+                    .email = email,
+                    .role = role,
+                    .hash = hash};
     return db_write(st->db, scope_db(&j.scope), do_create, &j, err) ? j.out : NULL;
 }
 
 static bool do_pending(struct db_tx *tx, void *arg, struct error *err)
 {
     static struct db_sql flip = {
-        .text = "UPDATE workspace_invitations SET status = 'expired', updated_at = ? WHERE workspace_uuid = ? AND status = 'pending' AND expires_at <= ?"};
+        .text =
+            "UPDATE workspace_invitations SET status = 'expired', updated_at = ? WHERE workspace_uuid = ? AND status = 'pending' AND expires_at <= ?"};
     struct job *j = arg;
     char now[TIME_ISO_SIZE];
     time_sql(time_wall_us(), now);
@@ -119,13 +136,14 @@ static bool do_pending(struct db_tx *tx, void *arg, struct error *err)
     struct store_eq pending = EQ_Z("status", "pending");
     if (!db_exec(tx, &flip, v, 3, NULL, err))
         return false;
-    auto_json rows = store_list(tx, j->st, &table_invitations, &j->scope, &pending, 1, NULL, -1, 0, false, err);
+    auto_json rows =
+        store_list(tx, j->st, &table_invitations, &j->scope, &pending, 1, NULL, -1, 0, false, err);
     if (!rows)
         return false;
     j->out = json_array();
     size_t i;
     json_t *row;
-    json_array_foreach(rows, i, row)
+    json_array_foreach (rows, i, row)
         json_array_append_new(j->out, shown(row));
     return true;
 }
@@ -142,7 +160,9 @@ static bool do_revoke(struct db_tx *tx, void *arg, struct error *err)
     struct store_eq key = EQ_Z("uuid", j->uuid);
     auto_json row = store_get(tx, j->st, &table_invitations, &j->scope, &key, 1, true, err);
     if (!row)
-        return err->code == ERR_NOT_FOUND ? refuse(err, "invitation_invalid", "The invitation is not valid") : false;
+        return err->code == ERR_NOT_FOUND
+                   ? refuse(err, "invitation_invalid", "The invitation is not valid")
+                   : false;
     const char *status = json_z_or(row, "status", "");
     if (strcmp(status, "accepted") == 0)
         return refuse(err, "invitation_used", "The invitation was accepted already");
@@ -157,7 +177,8 @@ static bool do_revoke(struct db_tx *tx, void *arg, struct error *err)
     return true;
 }
 
-json_t *invitation_revoke(const struct store *st, const struct principal *actor, const char *uuid, struct error *err)
+json_t *invitation_revoke(const struct store *st, const struct principal *actor, const char *uuid,
+                          struct error *err)
 {
     struct job j = {.st = st, .actor = actor, .scope = actor->scope, .uuid = uuid};
     return db_write(st->db, scope_db(&j.scope), do_revoke, &j, err) ? j.out : NULL;
@@ -167,7 +188,8 @@ json_t *invitation_revoke(const struct store *st, const struct principal *actor,
 
 static bool do_workspace_of(struct db_tx *tx, void *arg, struct error *err)
 {
-    static struct db_sql sql = {.text = "SELECT workspace_uuid FROM workspace_invitations WHERE token_hash = ?"};
+    static struct db_sql sql = {
+        .text = "SELECT workspace_uuid FROM workspace_invitations WHERE token_hash = ?"};
     struct job *j = arg;
     struct db_val v[] = {DB_V_Z(j->hash)};
     struct db_rows r;
@@ -196,7 +218,8 @@ static json_t *usable(struct db_tx *tx, struct job *j, bool *expired, struct err
 {
     struct store_eq key = EQ_Z("token_hash", j->hash), ws = EQ_Z("uuid", j->scope.workspace);
     auto_json row = store_get(tx, j->st, &table_invitations, &j->scope, &key, 1, true, err);
-    auto_json workspace = row ? store_get(tx, j->st, &table_workspaces, &j->scope, &ws, 1, true, err) : NULL;
+    auto_json workspace =
+        row ? store_get(tx, j->st, &table_workspaces, &j->scope, &ws, 1, true, err) : NULL;
     if (!workspace || strcmp(json_z_or(workspace, "status", ""), "active") != 0) {
         refuse(err, "invitation_invalid", "The invitation is not valid");
         return NULL;
@@ -212,7 +235,8 @@ static json_t *usable(struct db_tx *tx, struct job *j, bool *expired, struct err
     }
     if (strcmp(status, "expired") == 0 || overdue(row)) {
         *expired = true;
-        if (strcmp(status, "expired") != 0 && !set_status(tx, j, json_z_or(row, "uuid", ""), "expired", NULL, err))
+        if (strcmp(status, "expired") != 0 &&
+            !set_status(tx, j, json_z_or(row, "uuid", ""), "expired", NULL, err))
             return NULL;
         return NULL;
     }
@@ -221,7 +245,8 @@ static json_t *usable(struct db_tx *tx, struct job *j, bool *expired, struct err
 
 static json_t *workspace_shown(struct db_tx *tx, struct job *j, struct error *err)
 {
-    static const char *const names[] = {"uuid", "instance_uuid", "name", "slug", "type", "status", "source"};
+    static const char *const names[] = {"uuid", "instance_uuid", "name",  "slug",
+                                        "type", "status",        "source"};
     struct store_eq key = EQ_Z("uuid", j->scope.workspace);
     auto_json row = store_get(tx, j->st, &table_workspaces, &j->scope, &key, 1, true, err);
     if (!row)
@@ -261,21 +286,27 @@ json_t *invitation_inspect(const struct store *st, const char *hash, struct erro
     return finish(db_write(st->db, scope_db(&j.scope), do_inspect, &j, err), &j, err);
 }
 
-static bool add_member(struct db_tx *tx, struct job *j, const json_t *invitation, const char *account, struct error *err)
+static bool add_member(struct db_tx *tx, struct job *j, const json_t *invitation,
+                       const char *account, struct error *err)
 {
-    auto_json row = json_pack("{s:s,s:O,s:s,s:s,s:O,s:o}", "account_uuid", account, "role", json_object_get(invitation, "role"), "status", "active",
-                              "source", "local", "invited_by_account_uuid", json_object_get(invitation, "created_by_account_uuid"),
-                              "joined_at", iso(time_wall_us()));
+    auto_json row =
+        json_pack("{s:s,s:O,s:s,s:s,s:O,s:o}", "account_uuid", account, "role",
+                  json_object_get(invitation, "role"), "status", "active", "source", "local",
+                  "invited_by_account_uuid", json_object_get(invitation, "created_by_account_uuid"),
+                  "joined_at", iso(time_wall_us()));
     auto_json made = store_insert(tx, j->st, &table_memberships, &j->scope, row, err);
-    return made && set_status(tx, j, json_z_or(invitation, "uuid", ""), "accepted", "accepted_at", err);
+    return made &&
+           set_status(tx, j, json_z_or(invitation, "uuid", ""), "accepted", "accepted_at", err);
 }
 
 /* On SQLite the one writer is the lock. */
 static bool lock_invitation(struct db_tx *tx, const struct job *j, struct error *err)
 {
     static struct db_sql lock = {
-        .text = "SELECT uuid FROM workspace_invitations WHERE workspace_uuid = ? AND token_hash = ?",
-        .pg = "SELECT uuid FROM workspace_invitations WHERE workspace_uuid = ? AND token_hash = ? FOR UPDATE"};
+        .text =
+            "SELECT uuid FROM workspace_invitations WHERE workspace_uuid = ? AND token_hash = ?",
+        .pg =
+            "SELECT uuid FROM workspace_invitations WHERE workspace_uuid = ? AND token_hash = ? FOR UPDATE"};
     struct db_val v[] = {DB_V_Z(j->scope.workspace), DB_V_Z(j->hash)};
     struct db_rows r;
     return db_query(tx, &lock, v, 2, &r, err);
@@ -293,15 +324,19 @@ static bool do_register(struct db_tx *tx, void *arg, struct error *err)
         return true;
     if (!row)
         return false;
-    if (!email_normalize(db_tx_arena(tx), j->email, &normal, err) || !str_eq(normal, json_s(row, "normalized_email")))
-        return refuse(err, "invitation_email_mismatch", "The invitation is for another e-mail address");
+    if (!email_normalize(db_tx_arena(tx), j->email, &normal, err) ||
+        !str_eq(normal, json_s(row, "normalized_email")))
+        return refuse(err, "invitation_email_mismatch",
+                      "The invitation is for another e-mail address");
     struct store_eq by_email = EQ_S("normalized_email", normal);
     int64_t n = 0;
     if (!store_count(tx, &table_users, NULL, &by_email, 1, &n, err))
         return false;
     if (n > 0)
-        return err_tag(err, ERR_CONFLICT, 409, "account_exists_login_required", "An account with this e-mail address exists; sign in");
-    auto_json user = json_pack("{s:o,s:o,s:s}", "user", json_strn(str_trim(j->email)), "normalized_email", json_strn(normal), "password", j->phc);
+        return err_tag(err, ERR_CONFLICT, 409, "account_exists_login_required",
+                       "An account with this e-mail address exists; sign in");
+    auto_json user = json_pack("{s:o,s:o,s:s}", "user", json_strn(str_trim(j->email)),
+                               "normalized_email", json_strn(normal), "password", j->phc);
     auto_json account = store_insert(tx, j->st, &table_users, NULL, user, err);
     if (!account || !add_member(tx, j, row, json_z_or(account, "uuid", ""), err))
         return false;
@@ -309,7 +344,8 @@ static bool do_register(struct db_tx *tx, void *arg, struct error *err)
     return true;
 }
 
-json_t *invitation_register(const struct store *st, const char *hash, struct str email, const char *phc, struct error *err)
+json_t *invitation_register(const struct store *st, const char *hash, struct str email,
+                            const char *phc, struct error *err)
 {
     struct job j = {.st = st, .hash = hash, .email = email, .phc = phc};
     if (!find_scope(st, &j, err))
@@ -319,14 +355,17 @@ json_t *invitation_register(const struct store *st, const char *hash, struct str
 
 static bool do_expire(struct db_tx *tx, void *arg, struct error *err)
 {
-    static struct db_sql sql = {.text = "DELETE FROM workspace_invitations WHERE workspace_uuid = ? AND status IN ('pending', 'expired') AND expires_at <= ?"};
+    static struct db_sql sql = {
+        .text =
+            "DELETE FROM workspace_invitations WHERE workspace_uuid = ? AND status IN ('pending', 'expired') AND expires_at <= ?"};
     struct job *j = arg;
     char now[TIME_ISO_SIZE];
     struct db_val v[] = {DB_V_Z(j->scope.workspace), DB_V_Z(time_sql(time_wall_us(), now))};
     return db_exec(tx, &sql, v, 2, &j->removed, err);
 }
 
-bool invitations_expire(const struct store *st, const struct scope *scope, int64_t *removed, struct error *err)
+bool invitations_expire(const struct store *st, const struct scope *scope, int64_t *removed,
+                        struct error *err)
 {
     struct job j = {.st = st, .scope = *scope};
     if (!db_write(st->db, scope_db(scope), do_expire, &j, err))

@@ -13,7 +13,8 @@ static json_t *iso(const struct db_val *v)
 {
     int64_t us;
     char text[TIME_ISO_SIZE];
-    return v->type == DB_TEXT && time_parse(v->s, &us) ? json_string(time_iso(us, text)) : json_null();
+    return v->type == DB_TEXT && time_parse(v->s, &us) ? json_string(time_iso(us, text))
+                                                       : json_null();
 }
 
 static json_t *text(const struct db_val *v)
@@ -30,8 +31,7 @@ static json_t *preview(struct arena *a, struct str payload)
     auto_buf b = BUF(1 << 16);
     size_t i;
     json_t *c;
-    json_array_foreach(chain, i, c)
-    {
+    json_array_foreach (chain, i, c) {
         struct str t = json_s(c, "text");
         if (t.n && b.n < PREVIEW_CHARS * 4)
             buf_str(&b, utf8_cut(t, PREVIEW_CHARS));
@@ -53,10 +53,11 @@ static bool do_list(struct db_tx *tx, void *arg, struct error *err)
         "MAX(x.seq) FROM parley_deliveries x WHERE x.workspace_uuid = m.workspace_uuid AND x.message_id = m.id) WHERE m.workspace_uuid = ? AND "
         "m.bot_uuid = ?";
     const char *where = l->state ? z_fmt(a, " AND %s = ?", shown) : "";
-    const char *rows_sql = z_fmt(a,
-                                 "SELECT m.id, m.launcher_type, m.launcher_id, %s, COALESCE(d.attempts, m.attempts), COALESCE(d.last_error, "
-                                 "m.error), m.received_at, COALESCE(d.updated_at, m.updated_at), m.payload%s%s ORDER BY m.seq DESC LIMIT ? OFFSET ?",
-                                 shown, from, where);
+    const char *rows_sql = z_fmt(
+        a,
+        "SELECT m.id, m.launcher_type, m.launcher_id, %s, COALESCE(d.attempts, m.attempts), COALESCE(d.last_error, "
+        "m.error), m.received_at, COALESCE(d.updated_at, m.updated_at), m.payload%s%s ORDER BY m.seq DESC LIMIT ? OFFSET ?",
+        shown, from, where);
     const char *count_sql = z_fmt(a, "SELECT COUNT(*)%s%s", from, where);
     struct db_val v[5] = {DB_V_Z(l->workspace), DB_V_Z(l->bot)};
     size_t n = 2;
@@ -73,18 +74,25 @@ static bool do_list(struct db_tx *tx, void *arg, struct error *err)
     for (size_t i = 0; i < rows.n; i++) {
         const struct db_val *r = db_at(&rows, i, 0);
         struct str session = str_fmt(a, STR_FMT "_" STR_FMT, STR_ARG(r[1].s), STR_ARG(r[2].s));
-        json_array_append_new(list, json_pack("{s:o,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:o}", "id", text(&r[0]), "message_id", text(&r[0]), "session_id",
-                                              json_strn(session), "state", text(&r[3]), "attempts", (json_int_t)r[4].i, "last_error",
-                                              text(&r[5]), "received_at", iso(&r[6]), "updated_at", iso(&r[7]), "preview",
-                                              preview(a, r[8].s)));
+        json_array_append_new(list,
+                              json_pack("{s:o,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:o}", "id", text(&r[0]),
+                                        "message_id", text(&r[0]), "session_id", json_strn(session),
+                                        "state", text(&r[3]), "attempts", (json_int_t)r[4].i,
+                                        "last_error", text(&r[5]), "received_at", iso(&r[6]),
+                                        "updated_at", iso(&r[7]), "preview", preview(a, r[8].s)));
     }
-    l->out = json_pack("{s:o,s:I}", "deliveries", list, "total", (json_int_t)db_at(&count, 0, 0)->i);
+    l->out =
+        json_pack("{s:o,s:I}", "deliveries", list, "total", (json_int_t)db_at(&count, 0, 0)->i);
     return l->out || err_set(err, ERR_NOMEM, "out of memory");
 }
 
-json_t *ledger_list(const struct store *st, const struct scope *scope, const char *bot, const char *state, int64_t limit, int64_t offset,
-                    struct error *err)
+json_t *ledger_list(const struct store *st, const struct scope *scope, const char *bot,
+                    const char *state, int64_t limit, int64_t offset, struct error *err)
 {
-    struct listing l = {.workspace = scope->workspace, .bot = bot, .state = state, .limit = limit, .offset = offset};
+    struct listing l = {.workspace = scope->workspace,
+                        .bot = bot,
+                        .state = state,
+                        .limit = limit,
+                        .offset = offset};
     return db_read(st->db, scope_db(scope), do_list, &l, err) ? l.out : NULL;
 }

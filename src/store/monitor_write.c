@@ -32,9 +32,10 @@ static struct db_val or_text(struct db_val v, const char *fallback)
 static bool put_message(struct db_tx *tx, const struct scope *s, const json_t *r, struct error *err)
 {
     static struct db_sql sql = {
-        .text = "INSERT INTO monitoring_messages (id, workspace_uuid, \"timestamp\", bot_id, bot_name, pipeline_id, pipeline_name, message_content, "
-                "session_id, status, level, platform, user_id, user_name, runner_name, variables, role) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-                "?, ?, ?, ?, ?)"};
+        .text =
+            "INSERT INTO monitoring_messages (id, workspace_uuid, \"timestamp\", bot_id, bot_name, pipeline_id, pipeline_name, message_content, "
+            "session_id, status, level, platform, user_id, user_name, runner_name, variables, role) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+            "?, ?, ?, ?, ?)"};
     char t[TIME_ISO_SIZE];
     struct db_val v[] = {val(r, "id"),
                          DB_V_Z(s->workspace),
@@ -56,20 +57,26 @@ static bool put_message(struct db_tx *tx, const struct scope *s, const json_t *r
     return db_exec(tx, &sql, v, array_len(v), NULL, err);
 }
 
-static bool update_message(struct db_tx *tx, const struct scope *s, const json_t *r, struct error *err)
+static bool update_message(struct db_tx *tx, const struct scope *s, const json_t *r,
+                           struct error *err)
 {
-    static struct db_sql sql = {.text = "UPDATE monitoring_messages SET status = COALESCE(?, status), level = COALESCE(?, level), variables = "
-                                        "COALESCE(?, variables) WHERE workspace_uuid = ? AND id = ?"};
-    struct db_val v[] = {val(r, "status"), val(r, "level"), val(r, "variables"), DB_V_Z(s->workspace), val(r, "id")};
+    static struct db_sql sql = {
+        .text =
+            "UPDATE monitoring_messages SET status = COALESCE(?, status), level = COALESCE(?, level), variables = "
+            "COALESCE(?, variables) WHERE workspace_uuid = ? AND id = ?"};
+    struct db_val v[] = {val(r, "status"), val(r, "level"), val(r, "variables"),
+                         DB_V_Z(s->workspace), val(r, "id")};
     return db_exec(tx, &sql, v, array_len(v), NULL, err);
 }
 
-static bool put_llm_call(struct db_tx *tx, const struct scope *s, const json_t *r, struct error *err)
+static bool put_llm_call(struct db_tx *tx, const struct scope *s, const json_t *r,
+                         struct error *err)
 {
     static struct db_sql sql = {
-        .text = "INSERT INTO monitoring_llm_calls (id, workspace_uuid, \"timestamp\", model_name, input_tokens, output_tokens, total_tokens, "
-                "duration, cost, status, bot_id, bot_name, pipeline_id, pipeline_name, session_id, error_message, message_id) VALUES (?, ?, ?, ?, ?, "
-                "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"};
+        .text =
+            "INSERT INTO monitoring_llm_calls (id, workspace_uuid, \"timestamp\", model_name, input_tokens, output_tokens, total_tokens, "
+            "duration, cost, status, bot_id, bot_name, pipeline_id, pipeline_name, session_id, error_message, message_id) VALUES (?, ?, ?, ?, ?, "
+            "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"};
     char t[TIME_ISO_SIZE];
     struct db_val v[] = {val(r, "id"),
                          DB_V_Z(s->workspace),
@@ -94,12 +101,13 @@ static bool put_llm_call(struct db_tx *tx, const struct scope *s, const json_t *
 static bool put_session(struct db_tx *tx, const struct scope *s, const json_t *r, struct error *err)
 {
     static struct db_sql sql = {
-        .text = "INSERT INTO monitoring_sessions (workspace_uuid, bot_id, session_id, bot_name, pipeline_id, pipeline_name, message_count, "
-                "start_time, last_activity, is_active, platform, user_id, user_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT "
-                "(workspace_uuid, bot_id, session_id) DO UPDATE SET message_count = monitoring_sessions.message_count + excluded.message_count, "
-                "last_activity = excluded.last_activity, is_active = excluded.is_active, bot_name = excluded.bot_name, pipeline_id = "
-                "excluded.pipeline_id, pipeline_name = excluded.pipeline_name, user_name = COALESCE(excluded.user_name, "
-                "monitoring_sessions.user_name)"};
+        .text =
+            "INSERT INTO monitoring_sessions (workspace_uuid, bot_id, session_id, bot_name, pipeline_id, pipeline_name, message_count, "
+            "start_time, last_activity, is_active, platform, user_id, user_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT "
+            "(workspace_uuid, bot_id, session_id) DO UPDATE SET message_count = monitoring_sessions.message_count + excluded.message_count, "
+            "last_activity = excluded.last_activity, is_active = excluded.is_active, bot_name = excluded.bot_name, pipeline_id = "
+            "excluded.pipeline_id, pipeline_name = excluded.pipeline_name, user_name = COALESCE(excluded.user_name, "
+            "monitoring_sessions.user_name)"};
     char t[TIME_ISO_SIZE], u[TIME_ISO_SIZE];
     struct db_val v[] = {DB_V_Z(s->workspace),
                          or_text(val(r, "bot_id"), "unknown"),
@@ -118,7 +126,8 @@ static bool put_session(struct db_tx *tx, const struct scope *s, const json_t *r
 }
 
 /* One record for each feedback id: a change of mind replaces it, 3 takes it back (pipeline.md §2). */
-static bool put_feedback(struct db_tx *tx, const struct scope *s, const json_t *r, struct error *err)
+static bool put_feedback(struct db_tx *tx, const struct scope *s, const json_t *r,
+                         struct error *err)
 {
     struct store_eq key = EQ_S("feedback_id", json_s(r, "feedback_id"));
     if (!store_delete(tx, NULL, &table_mon_feedback, s, &key, 1, NULL, err))
@@ -130,14 +139,16 @@ static bool put_feedback(struct db_tx *tx, const struct scope *s, const json_t *
     return made != NULL;
 }
 
-static bool put_row(struct db_tx *tx, const struct table *t, const struct scope *s, const json_t *r, struct error *err)
+static bool put_row(struct db_tx *tx, const struct table *t, const struct scope *s, const json_t *r,
+                    struct error *err)
 {
     json_t *made = store_insert(tx, NULL, t, s, r, err);
     json_decref(made);
     return made != NULL;
 }
 
-bool monitor_write(struct db_tx *tx, const struct scope *s, const char *kind, const json_t *row, struct error *err)
+bool monitor_write(struct db_tx *tx, const struct scope *s, const char *kind, const json_t *row,
+                   struct error *err)
 {
     if (strcmp(kind, "message") == 0)
         return put_message(tx, s, row, err);

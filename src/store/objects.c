@@ -18,7 +18,8 @@ struct objects {
     const struct fence *fence;
 };
 
-struct objects *objects_new(const char *root, int64_t max, const char *instance, const struct fence *f, struct error *err)
+struct objects *objects_new(const char *root, int64_t max, const char *instance,
+                            const struct fence *f, struct error *err)
 {
     struct objects *o = new (struct objects);
     if (o)
@@ -80,20 +81,22 @@ static bool owner_type_ok(struct str s)
 }
 
 /* A canonical key of this scope; its owner type in *type. */
-static bool key_fits(const struct objects *o, const struct scope *s, struct str key, struct str *type)
+static bool key_fits(const struct objects *o, const struct scope *s, struct str key,
+                     struct str *type)
 {
     struct str part[7], rest = key;
     size_t n = 0;
     while (n < 7 && str_split(&rest, '/', &part[n]))
         n++;
-    if (n != 7 || rest.n > 0 || !str_eqz(part[0], "v1") || !str_eqz(part[1], o->prefix) || !str_eqz(part[2], s->workspace))
+    if (n != 7 || rest.n > 0 || !str_eqz(part[0], "v1") || !str_eqz(part[1], o->prefix) ||
+        !str_eqz(part[2], s->workspace))
         return false;
     char generation[24];
     snprintf(generation, sizeof generation, "%lld", (long long)s->generation);
     struct str hash = str_sub(part[6], 0, 64), suffix = str_sub(part[6], 64, part[6].n);
     *type = part[4];
-    return str_eqz(part[3], generation) && owner_type_ok(part[4]) && all_hex(part[5], 32) && all_hex(hash, 64) &&
-           (suffix.n == 0 || suffix_ok(suffix));
+    return str_eqz(part[3], generation) && owner_type_ok(part[4]) && all_hex(part[5], 32) &&
+           all_hex(hash, 64) && (suffix.n == 0 || suffix_ok(suffix));
 }
 
 static bool missing(struct error *err)
@@ -162,7 +165,9 @@ static void put_work(void *arg)
     char final[128], temp[140];
     snprintf(final, sizeof final, STR_FMT, STR_ARG(name));
     snprintf(temp, sizeof temp, ".%s.tmp", final);
-    auto_fd fd = dir >= 0 ? openat(dir, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+    auto_fd fd =
+        dir >= 0 ? openat(dir, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600)
+                 : -1;
     j->ok = fd >= 0 && write_fully(fd, j->data) && renameat(dir, temp, dir, final) == 0;
     if (!j->ok) {
         err_sys(&j->err, errno, "the object could not be stored");
@@ -185,7 +190,9 @@ static void get_work(void *arg)
         return;
     }
     if (st.st_size > j->max) {
-        err_set(&j->err, ERR_TOO_LARGE, "the object is larger than storage.max_object_read_bytes (%lld)", (long long)j->max);
+        err_set(&j->err, ERR_TOO_LARGE,
+                "the object is larger than storage.max_object_read_bytes (%lld)",
+                (long long)j->max);
         return;
     }
     char *p = arena_alloc(j->arena, (size_t)st.st_size + 1);
@@ -230,27 +237,31 @@ static bool run(void (*fn)(void *), struct job *j, struct error *err)
     return false;
 }
 
-bool objects_put(struct objects *o, const struct scope *s, const char *owner_type, struct str owner, struct str suffix, struct str data,
-                 struct arena *a, struct str *key, struct error *err)
+bool objects_put(struct objects *o, const struct scope *s, const char *owner_type, struct str owner,
+                 struct str suffix, struct str data, struct arena *a, struct str *key,
+                 struct error *err)
 {
     if (!fence_check(o->fence, s, err))
         return false;
     if ((int64_t)data.n > o->max)
-        return err_set(err, ERR_TOO_LARGE, "an object may have at most %lld bytes (storage.max_object_read_bytes)", (long long)o->max);
+        return err_set(err, ERR_TOO_LARGE,
+                       "an object may have at most %lld bytes (storage.max_object_read_bytes)",
+                       (long long)o->max);
     char id[UUID_SIZE], owner_hash[65], key_hash[65];
     uuid4(id);
     suffix = str_lower(a, suffix);
     struct str logical = str_fmt(a, "%s" STR_FMT, id, STR_ARG(suffix));
     sha256_hex(owner, owner_hash);
     sha256_hex(logical, key_hash);
-    *key = str_fmt(a, "v1/%s/%s/%lld/%s/%.32s/%s" STR_FMT, o->prefix, s->workspace, (long long)s->generation, owner_type, owner_hash, key_hash,
+    *key = str_fmt(a, "v1/%s/%s/%lld/%s/%.32s/%s" STR_FMT, o->prefix, s->workspace,
+                   (long long)s->generation, owner_type, owner_hash, key_hash,
                    STR_ARG(suffix_ok(suffix) ? suffix : S("")));
     struct job j = {.root = o->root, .key = str_z(a, *key), .data = data};
     return run(put_work, &j, err);
 }
 
-bool objects_get(struct objects *o, const struct scope *s, struct str key, const char *const *types, struct arena *a, struct str *data,
-                 struct error *err)
+bool objects_get(struct objects *o, const struct scope *s, struct str key, const char *const *types,
+                 struct arena *a, struct str *data, struct error *err)
 {
     struct str type;
     if (!fence_check(o->fence, s, err))
@@ -290,7 +301,8 @@ struct survey {
 
 static const char *const kept_short[] = {"upload_image", "upload_document", "upload", NULL};
 
-static void survey_file(struct survey *v, int dir, const char *name, const char *path, const char *type)
+static void survey_file(struct survey *v, int dir, const char *name, const char *path,
+                        const char *type)
 {
     struct stat st;
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
@@ -298,10 +310,13 @@ static void survey_file(struct survey *v, int dir, const char *name, const char 
     v->size += st.st_size;
     v->files++;
     int64_t changed = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
-    if (!type_in(str_c(type), kept_short) || changed >= v->before_us || (int64_t)json_array_size(v->old) >= v->limit)
+    if (!type_in(str_c(type), kept_short) || changed >= v->before_us ||
+        (int64_t)json_array_size(v->old) >= v->limit)
         return;
     char iso[TIME_ISO_SIZE];
-    json_array_append_new(v->old, json_pack("{s:s,s:I,s:s}", "key", path, "size_bytes", (json_int_t)st.st_size, "modified_at", time_iso(changed, iso)));
+    json_array_append_new(v->old,
+                          json_pack("{s:s,s:I,s:s}", "key", path, "size_bytes",
+                                    (json_int_t)st.st_size, "modified_at", time_iso(changed, iso)));
     if (v->remove)
         unlinkat(dir, name, 0);
 }
@@ -316,7 +331,8 @@ static void survey_dir(struct survey *v, int fd, const char *path, const char *t
     }
     for (const struct dirent *e; (e = readdir(d));) {
         char sub[512];
-        if (e->d_name[0] == '.' || snprintf(sub, sizeof sub, "%s/%s", path, e->d_name) >= (int)sizeof sub)
+        if (e->d_name[0] == '.' ||
+            snprintf(sub, sizeof sub, "%s/%s", path, e->d_name) >= (int)sizeof sub)
             continue;
         if (depth == 3) {
             survey_file(v, dirfd(d), e->d_name, sub, type);
@@ -339,14 +355,21 @@ static void survey_work(void *arg)
         survey_dir(v, fd, v->base, "", 0);
 }
 
-json_t *objects_survey(struct objects *o, const struct scope *s, int64_t before_us, int64_t limit, bool remove, struct error *err)
+json_t *objects_survey(struct objects *o, const struct scope *s, int64_t before_us, int64_t limit,
+                       bool remove, struct error *err)
 {
     char base[128];
     snprintf(base, sizeof base, "v1/%s/%s", o->prefix, s->workspace);
-    struct survey v = {.o = o, .base = base, .before_us = before_us, .limit = limit, .remove = remove, .old = json_array()};
+    struct survey v = {.o = o,
+                       .base = base,
+                       .before_us = before_us,
+                       .limit = limit,
+                       .remove = remove,
+                       .old = json_array()};
     if (!v.old || !task_work(survey_work, &v, err)) {
         json_decref(v.old);
         return NULL;
     }
-    return json_pack("{s:I,s:I,s:o}", "size_bytes", (json_int_t)v.size, "file_count", (json_int_t)v.files, "candidates", v.old);
+    return json_pack("{s:I,s:I,s:o}", "size_bytes", (json_int_t)v.size, "file_count",
+                     (json_int_t)v.files, "candidates", v.old);
 }

@@ -5,7 +5,8 @@
 /* Query-start, success, response, error … are JSON rows of the monitoring tables; written by the turn's one transaction or in
  * batches. `kind` names: "message" "llm_call" "tool_call" "session" (upsert: counts and touches) "error" "embedding_call" "feedback"
  * "message_update" ({id, status, level?, variables?}). */
-bool monitor_write(struct db_tx *tx, const struct scope *scope, const char *kind, const json_t *row, struct error *err) warn_unused;
+bool monitor_write(struct db_tx *tx, const struct scope *scope, const char *kind, const json_t *row,
+                   struct error *err) warn_unused;
 
 struct monitor_filter {
     const json_t *bots, *pipelines, *sessions; /* arrays of strings or NULL */
@@ -15,19 +16,24 @@ struct monitor_filter {
     int feedback_type;                         /* 0 any */
     const char *knowledge_base;                /* embedding calls */
 };
-json_t *monitor_overview(const struct store *st, const struct scope *scope, const struct monitor_filter *f, struct error *err);
-json_t *monitor_tokens(const struct store *st, const struct scope *scope, const struct monitor_filter *f, bool by_day, int64_t buckets,
+json_t *monitor_overview(const struct store *st, const struct scope *scope,
+                         const struct monitor_filter *f, struct error *err);
+json_t *monitor_tokens(const struct store *st, const struct scope *scope,
+                       const struct monitor_filter *f, bool by_day, int64_t buckets,
                        struct error *err);
 /* table: one of the mon tables; {rows, total}. Newest first. */
-json_t *monitor_list(const struct store *st, const struct scope *scope, const struct table *t, const struct monitor_filter *f,
-                     struct error *err);
-json_t *monitor_session_analysis(const struct store *st, const struct scope *scope, const char *session_id, int64_t detail_rows,
-                                 struct error *err);
-json_t *monitor_message_details(const struct store *st, const struct scope *scope, const char *message_id, int64_t detail_rows,
+json_t *monitor_list(const struct store *st, const struct scope *scope, const struct table *t,
+                     const struct monitor_filter *f, struct error *err);
+json_t *monitor_session_analysis(const struct store *st, const struct scope *scope,
+                                 const char *session_id, int64_t detail_rows, struct error *err);
+json_t *monitor_message_details(const struct store *st, const struct scope *scope,
+                                const char *message_id, int64_t detail_rows,
                                 struct error *err); /* NULL + ERR_NOT_FOUND */
-json_t *monitor_feedback_stats(const struct store *st, const struct scope *scope, const struct monitor_filter *f, struct error *err);
+json_t *monitor_feedback_stats(const struct store *st, const struct scope *scope,
+                               const struct monitor_filter *f, struct error *err);
 json_t *monitor_counts(const struct store *st, const struct scope *scope, struct error *err);
-bool monitor_prune(const struct store *st, const struct scope *scope, int64_t older_than_us, int64_t batch, int64_t max_batches,
-                   int64_t *deleted, struct error *err) warn_unused;
+bool monitor_prune(const struct store *st, const struct scope *scope, int64_t older_than_us,
+                   int64_t batch, int64_t max_batches, int64_t *deleted,
+                   struct error *err) warn_unused;
 
 #endif

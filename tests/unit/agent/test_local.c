@@ -12,14 +12,14 @@
 
 struct model {
     const char *uuid;
-    const char *pieces[16];  /* of a stream; NULL ends it */
-    int fail_at;             /* fails instead of piece n (from 0); -1: never */
+    const char *pieces[16]; /* of a stream; NULL ends it */
+    int fail_at;            /* fails instead of piece n (from 0); -1: never */
     enum err_code code;
-    const char *answer;      /* in one piece; NULL: fails */
+    const char *answer; /* in one piece; NULL: fails */
     int refs, opened, invoked;
     char level[32];
     bool remove_think;
-    json_t *messages;        /* of the last request */
+    json_t *messages; /* of the last request */
 };
 struct llm_stream {
     struct model *m;
@@ -30,7 +30,8 @@ struct llm_stream {
 static struct model fast, slow, third;
 static struct model *const all_models[] = {&fast, &slow, &third};
 
-struct model *models_get(struct models *ms, const struct scope *s, enum model_kind kind, const char *uuid, struct error *err)
+struct model *models_get(struct models *ms, const struct scope *s, enum model_kind kind,
+                         const char *uuid, struct error *err)
 {
     for (size_t i = 0; i < array_len(all_models); i++) {
         if (all_models[i]->uuid && strcmp(all_models[i]->uuid, uuid) == 0) {
@@ -61,13 +62,15 @@ static void note(struct model *m, const struct llm_request *r)
     m->messages = json_deep_copy(r->messages);
 }
 
-bool llm_invoke(struct model *m, const struct llm_request *r, struct llm_answer *out, struct error *err)
+bool llm_invoke(struct model *m, const struct llm_request *r, struct llm_answer *out,
+                struct error *err)
 {
     m->invoked++;
     note(m, r);
     if (!m->answer)
         return err_set(err, m->code ? m->code : ERR_UPSTREAM, "%s is down", m->uuid);
-    *out = (struct llm_answer){.message = llm_message("assistant", str_c(m->answer)), .usage = {.known = true, .input = 3, .output = 4}};
+    *out = (struct llm_answer){.message = llm_message("assistant", str_c(m->answer)),
+                               .usage = {.known = true, .input = 3, .output = 4}};
     return true;
 }
 
@@ -106,7 +109,8 @@ bool llm_next(struct llm_stream *s, struct llm_delta *d, struct error *err)
 
 bool llm_stream_answer(struct llm_stream *s, struct llm_answer *out, struct error *err)
 {
-    *out = (struct llm_answer){.message = llm_message("assistant", buf_view(&s->all)), .usage = {.known = true, .total = 9}};
+    *out = (struct llm_answer){.message = llm_message("assistant", buf_view(&s->all)),
+                               .usage = {.known = true, .total = 9}};
     return true;
 }
 
@@ -133,7 +137,8 @@ static bool emit(void *arg, const struct agent_output *o, struct error *err)
     struct str text = json_s(o->message, "content");
     s->bytes += text.n;
     if (s->n < array_len(s->text)) {
-        snprintf(s->text[s->n], sizeof s->text[0], STR_FMT, (int)(text.n < 200 ? text.n : 200), text.p);
+        snprintf(s->text[s->n], sizeof s->text[0], STR_FMT, (int)(text.n < 200 ? text.n : 200),
+                 text.p);
         s->chunk[s->n] = o->is_chunk;
         s->final[s->n] = o->is_final;
         s->sequence[s->n] = o->sequence;
@@ -142,7 +147,8 @@ static bool emit(void *arg, const struct agent_output *o, struct error *err)
     return s->n != s->stop_at || err_set(err, ERR_CLOSED, "downstream");
 }
 
-static void on_call(void *arg, const struct model *m, int64_t ms, const struct llm_usage *u, const struct error *err)
+static void on_call(void *arg, const struct model *m, int64_t ms, const struct llm_usage *u,
+                    const struct error *err)
 {
     struct seen *s = arg;
     snprintf(s->called[s->calls % 8], sizeof s->called[0], "%s", model_name(m));
@@ -162,13 +168,26 @@ static bool go(const struct setup *c, struct seen *s, struct error *err)
     struct error bad = {0};
     auto_arena a = arena_new(1 << 20);
     auto_json config = json_parse(str_c(c->config), &bad);
-    auto_json vars = c->fallbacks ? json_pack("{s:o}", "_fallback_model_uuids", json_parse(str_c(c->fallbacks), &bad)) : json_object();
+    auto_json vars = c->fallbacks ? json_pack("{s:o}", "_fallback_model_uuids",
+                                              json_parse(str_c(c->fallbacks), &bad))
+                                  : json_object();
     auto_json prompt = json_pack("[{s:s,s:s}]", "role", "system", "content", "be brief");
     auto_json history = json_pack("[{s:s,s:s}]", "role", "user", "content", "before");
-    auto_json user = json_pack("{s:s,s:[{s:s,s:s}]}", "role", "user", "content", "type", "text", "text", "now");
-    struct query q = {.arena = a, .config = config, .variables = vars, .prompt = prompt, .messages = history, .user_message = user};
-    struct agent_run r = {.query = &q, .stream = c->stream, .emit = emit, .on_call = on_call, .arg = s,
-                          .max_chars = c->max_chars ? c->max_chars : 1000, .max_chunks = c->max_chunks ? c->max_chunks : 1000};
+    auto_json user =
+        json_pack("{s:s,s:[{s:s,s:s}]}", "role", "user", "content", "type", "text", "text", "now");
+    struct query q = {.arena = a,
+                      .config = config,
+                      .variables = vars,
+                      .prompt = prompt,
+                      .messages = history,
+                      .user_message = user};
+    struct agent_run r = {.query = &q,
+                          .stream = c->stream,
+                          .emit = emit,
+                          .on_call = on_call,
+                          .arg = s,
+                          .max_chars = c->max_chars ? c->max_chars : 1000,
+                          .max_chunks = c->max_chunks ? c->max_chunks : 1000};
     *err = (struct error){0};
     long live = mem_live();
     bool ok = runner_find("local-agent")->run(&r, err);
@@ -179,15 +198,19 @@ static bool go(const struct setup *c, struct seen *s, struct error *err)
     return ok;
 }
 
-#define ONE   "{\"ai\":{\"local-agent\":{\"model\":{\"primary\":\"fast\",\"reasoning\":{\"fast\":\"high\"}}}}}"
-#define THINK "{\"ai\":{\"local-agent\":{\"model\":\"fast\"}},\"output\":{\"misc\":{\"remove-think\":true}}}"
+#define ONE \
+    "{\"ai\":{\"local-agent\":{\"model\":{\"primary\":\"fast\",\"reasoning\":{\"fast\":\"high\"}}}}}"
+#define THINK \
+    "{\"ai\":{\"local-agent\":{\"model\":\"fast\"}},\"output\":{\"misc\":{\"remove-think\":true}}}"
 
 static int reset(void **state)
 {
     for (size_t i = 0; i < array_len(all_models); i++)
         json_decref(all_models[i]->messages);
-    fast = (struct model){.uuid = "fast", .pieces = {"Hel", "lo"}, .fail_at = -1, .answer = "Hello"};
-    slow = (struct model){.uuid = "slow", .pieces = {"Slow", "ly"}, .fail_at = -1, .answer = "Slowly"};
+    fast =
+        (struct model){.uuid = "fast", .pieces = {"Hel", "lo"}, .fail_at = -1, .answer = "Hello"};
+    slow =
+        (struct model){.uuid = "slow", .pieces = {"Slow", "ly"}, .fail_at = -1, .answer = "Slowly"};
     third = (struct model){.uuid = "third", .pieces = {"3"}, .fail_at = -1, .answer = "3"};
     return 0;
 }
@@ -213,7 +236,8 @@ static void think_setting(void **state)
 {
     struct seen s = {0};
     struct error err;
-    assert_true(go(&(struct setup){.config = THINK}, &s, &err)); /* a plain uuid is an old form of the setting */
+    assert_true(go(&(struct setup){.config = THINK}, &s,
+                   &err)); /* a plain uuid is an old form of the setting */
     assert_true(fast.remove_think);
     assert_string_equal(fast.level, "provider_default");
     assert_true(go(&(struct setup){.config = THINK, .stream = true}, &s, &err));
@@ -243,7 +267,8 @@ static void empty_stream(void **state)
     struct seen s = {0};
     struct error err;
     fast.pieces[0] = NULL;
-    assert_true(go(&(struct setup){.config = ONE, .fallbacks = "[\"slow\"]", .stream = true}, &s, &err));
+    assert_true(
+        go(&(struct setup){.config = ONE, .fallbacks = "[\"slow\"]", .stream = true}, &s, &err));
     assert_int_equal(s.n, 1);
     assert_true(s.final[0]);
     assert_string_equal(s.text[0], "");
@@ -257,7 +282,10 @@ static void fallback(void **state)
         struct error err;
         fast.answer = NULL;
         fast.fail_at = 0;
-        assert_true(go(&(struct setup){.config = ONE, .fallbacks = "[\"gone\",\"slow\",\"third\"]", .stream = stream}, &s, &err));
+        assert_true(go(&(struct setup){.config = ONE,
+                                       .fallbacks = "[\"gone\",\"slow\",\"third\"]",
+                                       .stream = stream},
+                       &s, &err));
         assert_string_equal(s.text[s.n - 1], "Slowly");
         assert_int_equal(s.calls, 2);
         assert_int_equal(s.failed_calls, 1);
@@ -274,7 +302,8 @@ static void all_fail(void **state)
         struct error err;
         fast.answer = slow.answer = NULL;
         fast.fail_at = slow.fail_at = 0;
-        assert_false(go(&(struct setup){.config = ONE, .fallbacks = "[\"slow\"]", .stream = stream}, &s, &err));
+        assert_false(go(&(struct setup){.config = ONE, .fallbacks = "[\"slow\"]", .stream = stream},
+                        &s, &err));
         assert_string_equal(err.msg, "slow is down"); /* the last error counts */
         assert_int_equal(s.n, 0);
         assert_int_equal(s.failed_calls, 2);
@@ -287,7 +316,8 @@ static void broken_stream(void **state)
     struct seen s = {0};
     struct error err;
     fast.fail_at = 2;
-    assert_false(go(&(struct setup){.config = ONE, .fallbacks = "[\"slow\"]", .stream = true}, &s, &err));
+    assert_false(
+        go(&(struct setup){.config = ONE, .fallbacks = "[\"slow\"]", .stream = true}, &s, &err));
     assert_string_equal(err.msg, "fast broke off");
     assert_int_equal(s.n, 1);
     assert_int_equal(slow.opened, 0);
@@ -295,7 +325,8 @@ static void broken_stream(void **state)
     reset(NULL);
     s = (struct seen){0};
     fast.fail_at = 1;
-    assert_true(go(&(struct setup){.config = ONE, .fallbacks = "[\"slow\"]", .stream = true}, &s, &err));
+    assert_true(
+        go(&(struct setup){.config = ONE, .fallbacks = "[\"slow\"]", .stream = true}, &s, &err));
     assert_string_equal(s.text[s.n - 1], "Slowly");
 }
 
@@ -307,7 +338,8 @@ static void canceled(void **state)
         fast.answer = NULL;
         fast.fail_at = 0;
         fast.code = ERR_CANCELED;
-        assert_false(go(&(struct setup){.config = ONE, .fallbacks = "[\"slow\"]", .stream = stream}, &s, &err));
+        assert_false(go(&(struct setup){.config = ONE, .fallbacks = "[\"slow\"]", .stream = stream},
+                        &s, &err));
         assert_int_equal(err.code, ERR_CANCELED);
         assert_int_equal(slow.invoked + slow.opened, 0);
     }
@@ -319,8 +351,13 @@ static void no_model(void **state)
     struct error err;
     assert_false(go(&(struct setup){.config = "{}"}, &s, &err));
     assert_string_equal(err.msg, "No LLM model configured for local-agent runner");
-    assert_false(go(&(struct setup){.config = "{\"ai\":{\"local-agent\":{\"model\":{\"primary\":\"gone\"}}}}"}, &s, &err));
-    assert_true(go(&(struct setup){.config = "{\"ai\":{\"local-agent\":{\"model\":{\"primary\":\"gone\"}}}}", .fallbacks = "[\"slow\"]"}, &s, &err));
+    assert_false(go(
+        &(struct setup){.config = "{\"ai\":{\"local-agent\":{\"model\":{\"primary\":\"gone\"}}}}"},
+        &s, &err));
+    assert_true(go(
+        &(struct setup){.config = "{\"ai\":{\"local-agent\":{\"model\":{\"primary\":\"gone\"}}}}",
+                        .fallbacks = "[\"slow\"]"},
+        &s, &err));
     assert_string_equal(s.text[s.n - 1], "Slowly");
 }
 
@@ -329,7 +366,8 @@ static void size_limits(void **state)
     struct error err;
     for (int stream = 0; stream < 2; stream++) {
         struct seen s = {0};
-        assert_false(go(&(struct setup){.config = ONE, .stream = stream, .max_chars = 4}, &s, &err));
+        assert_false(
+            go(&(struct setup){.config = ONE, .stream = stream, .max_chars = 4}, &s, &err));
         assert_int_equal(err.code, ERR_TOO_LARGE);
         assert_non_null(strstr(err.msg, "Provider response exceeds the configured limit"));
         assert_true(go(&(struct setup){.config = ONE, .stream = stream, .max_chars = 5}, &s, &err));
@@ -337,7 +375,8 @@ static void size_limits(void **state)
     struct seen s = {0};
     assert_false(go(&(struct setup){.config = ONE, .stream = true, .max_chunks = 1}, &s, &err));
     assert_non_null(strstr(err.msg, "Provider stream exceeds the configured event limit"));
-    assert_true(go(&(struct setup){.config = ONE, .stream = true, .max_chars = INT64_MAX / 2}, &s, &err));
+    assert_true(
+        go(&(struct setup){.config = ONE, .stream = true, .max_chars = INT64_MAX / 2}, &s, &err));
 }
 
 static void downstream(void **state)
@@ -345,7 +384,8 @@ static void downstream(void **state)
     for (int stream = 0; stream < 2; stream++) {
         struct seen s = {.stop_at = 1};
         struct error err;
-        assert_false(go(&(struct setup){.config = ONE, .fallbacks = "[\"slow\"]", .stream = stream}, &s, &err));
+        assert_false(go(&(struct setup){.config = ONE, .fallbacks = "[\"slow\"]", .stream = stream},
+                        &s, &err));
         assert_int_equal(err.code, ERR_CLOSED);
         assert_int_equal(s.n, 1);
         assert_int_equal(slow.invoked + slow.opened, 0);
@@ -370,8 +410,18 @@ static void without_memory(void **state)
             auto_json vars = json_object();
             auto_json list = json_array();
             auto_json user = llm_message("user", S("now"));
-            struct query q = {.arena = a, .config = config, .variables = vars, .prompt = list, .messages = list, .user_message = user};
-            struct agent_run r = {.query = &q, .stream = stream, .emit = emit, .arg = &s, .max_chars = 100, .max_chunks = 100};
+            struct query q = {.arena = a,
+                              .config = config,
+                              .variables = vars,
+                              .prompt = list,
+                              .messages = list,
+                              .user_message = user};
+            struct agent_run r = {.query = &q,
+                                  .stream = stream,
+                                  .emit = emit,
+                                  .arg = &s,
+                                  .max_chars = 100,
+                                  .max_chunks = 100};
             reset(NULL);
             slow.uuid = NULL;
             fast.answer = NULL; /* the model's own allocations are not the subject: */
@@ -402,8 +452,9 @@ int main(void)
     log_setup(LOG_ERROR, false, -1);
 #define T(f) cmocka_unit_test_setup_teardown(f, reset, finish)
     const struct CMUnitTest tests[] = {
-        T(whole_answer), T(think_setting), T(streamed),   T(empty_stream), T(fallback), T(all_fail),       T(broken_stream),
-        T(canceled),     T(no_model),      T(size_limits), T(downstream),  T(names),    T(without_memory),
+        T(whole_answer), T(think_setting), T(streamed),       T(empty_stream), T(fallback),
+        T(all_fail),     T(broken_stream), T(canceled),       T(no_model),     T(size_limits),
+        T(downstream),   T(names),         T(without_memory),
     };
     return cmocka_run_group_tests_name("agent/local", tests, NULL, NULL);
 }

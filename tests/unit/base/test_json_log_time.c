@@ -424,7 +424,16 @@ static void test_json_put_equals_jansson(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "{}", "[]", "\"\"", "null", "true", "false", "0", "-1", "9223372036854775807", "-9223372036854775808",
+        "{}",
+        "[]",
+        "\"\"",
+        "null",
+        "true",
+        "false",
+        "0",
+        "-1",
+        "9223372036854775807",
+        "-9223372036854775808",
         "[[],{},[{}],{\"a\":[1,2,{\"b\":null}]}]",
         "{\"q\":\"\\\"\\\\ / \\b\\f\\n\\r\\t \\u0001 \\u001f \\u007f \\u00e9 \\ud83e\\udd9c \\u2028\"}",
     };
@@ -447,13 +456,20 @@ int main(void)
     base_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json_put_equals_jansson),
-        cmocka_unit_test(test_parse_limits),    cmocka_unit_test(test_parse_refuses),
-        cmocka_unit_test(test_parse_accepts),   cmocka_unit_test(test_write),
-        cmocka_unit_test(test_reals_are_short), cmocka_unit_test(test_members),
-        cmocka_unit_test(test_log_text),        cmocka_unit_test(test_log_json),
-        cmocka_unit_test(test_log_long_lines),  cmocka_unit_test(test_log_tap_and_threads),
-        cmocka_unit_test(test_time_text),       cmocka_unit_test(test_time_round_trip),
-        cmocka_unit_test(test_time_parse),      cmocka_unit_test(test_time_shift),
+        cmocka_unit_test(test_parse_limits),
+        cmocka_unit_test(test_parse_refuses),
+        cmocka_unit_test(test_parse_accepts),
+        cmocka_unit_test(test_write),
+        cmocka_unit_test(test_reals_are_short),
+        cmocka_unit_test(test_members),
+        cmocka_unit_test(test_log_text),
+        cmocka_unit_test(test_log_json),
+        cmocka_unit_test(test_log_long_lines),
+        cmocka_unit_test(test_log_tap_and_threads),
+        cmocka_unit_test(test_time_text),
+        cmocka_unit_test(test_time_round_trip),
+        cmocka_unit_test(test_time_parse),
+        cmocka_unit_test(test_time_shift),
         cmocka_unit_test(test_assets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

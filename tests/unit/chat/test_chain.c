@@ -33,25 +33,35 @@ static const struct {
 } decodings[] = {
     {"[]", "[]", NULL},
     {"[{\"type\":\"Plain\",\"text\":\"hi\"}]", "[{\"type\":\"Plain\",\"text\":\"hi\"}]", NULL},
-    {"[{\"type\":\"Plain\",\"text\":\"hi\",\"x\":1}]", "[{\"type\":\"Plain\",\"text\":\"hi\"}]", NULL},
+    {"[{\"type\":\"Plain\",\"text\":\"hi\",\"x\":1}]", "[{\"type\":\"Plain\",\"text\":\"hi\"}]",
+     NULL},
     {"[{\"type\":\"At\",\"target\":7}]", "[{\"type\":\"At\",\"target\":7,\"display\":\"\"}]", NULL},
-    {"[{\"type\":\"At\",\"target\":\"b\",\"display\":null}]", "[{\"type\":\"At\",\"target\":\"b\",\"display\":null}]", NULL},
+    {"[{\"type\":\"At\",\"target\":\"b\",\"display\":null}]",
+     "[{\"type\":\"At\",\"target\":\"b\",\"display\":null}]", NULL},
     {"[{\"type\":\"AtAll\"}]", "[{\"type\":\"AtAll\"}]", NULL},
     {"[{\"type\":\"Source\",\"id\":\"m1\",\"timestamp\":1700000000}]",
      "[{\"type\":\"Source\",\"id\":\"m1\",\"timestamp\":1700000000}]", NULL},
-    {"[{\"type\":\"Source\",\"id\":5,\"time\":1700000000.9}]", "[{\"type\":\"Source\",\"id\":5,\"timestamp\":1700000000}]", NULL},
-    {"[{\"type\":\"Source\",\"id\":5,\"time\":1e300}]", "[{\"type\":\"Source\",\"id\":5,\"timestamp\":0}]", NULL},
+    {"[{\"type\":\"Source\",\"id\":5,\"time\":1700000000.9}]",
+     "[{\"type\":\"Source\",\"id\":5,\"timestamp\":1700000000}]", NULL},
+    {"[{\"type\":\"Source\",\"id\":5,\"time\":1e300}]",
+     "[{\"type\":\"Source\",\"id\":5,\"timestamp\":0}]", NULL},
     {"[{\"type\":\"Image\",\"url\":\"http://x/a.png\"}]",
-     "[{\"type\":\"Image\",\"image_id\":\"\",\"url\":\"http://x/a.png\",\"path\":\"\",\"base64\":\"\"}]", NULL},
+     "[{\"type\":\"Image\",\"image_id\":\"\",\"url\":\"http://x/a.png\",\"path\":\"\",\"base64\":\"\"}]",
+     NULL},
     {"[{\"type\":\"Voice\",\"length\":3,\"url\":null}]",
-     "[{\"type\":\"Voice\",\"voice_id\":\"\",\"url\":null,\"path\":\"\",\"base64\":\"\",\"length\":3}]", NULL},
+     "[{\"type\":\"Voice\",\"voice_id\":\"\",\"url\":null,\"path\":\"\",\"base64\":\"\",\"length\":3}]",
+     NULL},
     {"[{\"type\":\"File\",\"name\":\"a.txt\"}]",
-     "[{\"type\":\"File\",\"id\":\"\",\"name\":\"a.txt\",\"size\":0,\"url\":\"\",\"path\":\"\",\"base64\":\"\"}]", NULL},
+     "[{\"type\":\"File\",\"id\":\"\",\"name\":\"a.txt\",\"size\":0,\"url\":\"\",\"path\":\"\",\"base64\":\"\"}]",
+     NULL},
     {"[{\"type\":\"File\",\"file_name\":\"w.doc\"}]",
-     "[{\"type\":\"File\",\"file_id\":\"\",\"file_name\":\"w.doc\",\"file_size\":0,\"file_path\":\"\",\"file_base64\":\"\"}]", NULL},
+     "[{\"type\":\"File\",\"file_id\":\"\",\"file_name\":\"w.doc\",\"file_size\":0,\"file_path\":\"\",\"file_base64\":\"\"}]",
+     NULL},
     {"[{\"type\":\"WeChatFile\",\"file_id\":\"1\"}]",
-     "[{\"type\":\"File\",\"file_id\":\"1\",\"file_name\":\"\",\"file_size\":0,\"file_path\":\"\",\"file_base64\":\"\"}]", NULL},
-    {"[{\"type\":\"Face\",\"face_id\":3}]", "[{\"type\":\"Face\",\"face_type\":\"face\",\"face_id\":3,\"face_name\":\"\"}]", NULL},
+     "[{\"type\":\"File\",\"file_id\":\"1\",\"file_name\":\"\",\"file_size\":0,\"file_path\":\"\",\"file_base64\":\"\"}]",
+     NULL},
+    {"[{\"type\":\"Face\",\"face_id\":3}]",
+     "[{\"type\":\"Face\",\"face_type\":\"face\",\"face_id\":3,\"face_name\":\"\"}]", NULL},
     {"[{\"type\":\"Unknown\"}]", "[{\"type\":\"Unknown\",\"text\":\"\"}]", NULL},
     {"[{\"type\":\"Quote\",\"origin\":[{\"type\":\"Nope\"}]}]",
      "[{\"type\":\"Quote\",\"id\":null,\"group_id\":null,\"sender_id\":null,\"target_id\":null,\"origin\":[{\"type\":\"Unknown\",\"text\":"
@@ -68,19 +78,26 @@ static const struct {
      "\"n\"}],\"message_id\":0}]}]",
      NULL},
     {"[{\"type\":\"WeChatLink\",\"link_title\":\"t\"}]",
-     "[{\"type\":\"WeChatLink\",\"link_title\":\"t\",\"link_desc\":\"\",\"link_url\":\"\",\"link_thumb_url\":\"\"}]", NULL},
+     "[{\"type\":\"WeChatLink\",\"link_title\":\"t\",\"link_desc\":\"\",\"link_url\":\"\",\"link_thumb_url\":\"\"}]",
+     NULL},
     {"[{\"type\":\"WeChatEmoji\",\"emoji_md5\":\"m\",\"emoji_size\":2}]",
      "[{\"type\":\"WeChatEmoji\",\"emoji_md5\":\"m\",\"emoji_size\":2}]", NULL},
-    {"[{\"type\":\"WeChatAppMsg\",\"app_msg\":\"a\"}]", "[{\"type\":\"WeChatAppMsg\",\"app_msg\":\"a\"}]", NULL},
-    {"[{\"type\":\"WeChatForwardLink\",\"xml_data\":\"<x/>\"}]", "[{\"type\":\"WeChatForwardLink\",\"xml_data\":\"<x/>\"}]", NULL},
-    {"[{\"type\":\"Poll\",\"x\":1}]", "[{\"type\":\"Unknown\",\"text\":\"Unknown component type: Poll\"}]", NULL},
+    {"[{\"type\":\"WeChatAppMsg\",\"app_msg\":\"a\"}]",
+     "[{\"type\":\"WeChatAppMsg\",\"app_msg\":\"a\"}]", NULL},
+    {"[{\"type\":\"WeChatForwardLink\",\"xml_data\":\"<x/>\"}]",
+     "[{\"type\":\"WeChatForwardLink\",\"xml_data\":\"<x/>\"}]", NULL},
+    {"[{\"type\":\"Poll\",\"x\":1}]",
+     "[{\"type\":\"Unknown\",\"text\":\"Unknown component type: Poll\"}]", NULL},
     {"[7]", "[{\"type\":\"Unknown\",\"text\":\"Invalid component data: 7\"}]", NULL},
-    {"[{\"x\":1}]", "[{\"type\":\"Unknown\",\"text\":\"Invalid component data: {\\\"x\\\":1}\"}]", NULL},
-    {"[{\"type\":5}]", "[{\"type\":\"Unknown\",\"text\":\"Invalid component data: {\\\"type\\\":5}\"}]", NULL},
+    {"[{\"x\":1}]", "[{\"type\":\"Unknown\",\"text\":\"Invalid component data: {\\\"x\\\":1}\"}]",
+     NULL},
+    {"[{\"type\":5}]",
+     "[{\"type\":\"Unknown\",\"text\":\"Invalid component data: {\\\"type\\\":5}\"}]", NULL},
     /* wrongly typed fields of known types */
     {"{}", NULL, "array"},
     {"[{\"type\":\"Plain\"}]", NULL, "message[0].text"},
-    {"[{\"type\":\"Plain\",\"text\":\"a\"},{\"type\":\"Plain\",\"text\":1}]", NULL, "message[1].text"},
+    {"[{\"type\":\"Plain\",\"text\":\"a\"},{\"type\":\"Plain\",\"text\":1}]", NULL,
+     "message[1].text"},
     {"[{\"type\":\"At\"}]", NULL, "target"},
     {"[{\"type\":\"At\",\"target\":null}]", NULL, "target"},
     {"[{\"type\":\"At\",\"target\":1.5}]", NULL, "target"},
@@ -154,20 +171,26 @@ static const struct {
     const char *chain, *text, *plain, *exported;
 } texts[] = {
     {"[]", "", "", ""},
-    {"[{\"type\":\"Source\",\"id\":1},{\"type\":\"Plain\",\"text\":\"a\"},{\"type\":\"Plain\",\"text\":\"b\"}]", "ab", "ab", "ab"},
-    {"[{\"type\":\"At\",\"target\":\"bot\",\"display\":\"\"},{\"type\":\"Plain\",\"text\":\" hi\"}]", "@bot hi", " hi", "@bot hi"},
-    {"[{\"type\":\"At\",\"target\":5,\"display\":\"Bo\"},{\"type\":\"AtAll\"}]", "@Bo@All", "", "@Bo@All"},
+    {"[{\"type\":\"Source\",\"id\":1},{\"type\":\"Plain\",\"text\":\"a\"},{\"type\":\"Plain\",\"text\":\"b\"}]",
+     "ab", "ab", "ab"},
+    {"[{\"type\":\"At\",\"target\":\"bot\",\"display\":\"\"},{\"type\":\"Plain\",\"text\":\" hi\"}]",
+     "@bot hi", " hi", "@bot hi"},
+    {"[{\"type\":\"At\",\"target\":5,\"display\":\"Bo\"},{\"type\":\"AtAll\"}]", "@Bo@All", "",
+     "@Bo@All"},
     {"[{\"type\":\"At\",\"target\":5}]", "@5", "", "@5"},
     {"[{\"type\":\"Image\"},{\"type\":\"Voice\",\"length\":4},{\"type\":\"File\",\"name\":\"n\"},{\"type\":\"Forward\"}]",
      "[Image][Voice][File]n[Chat history]", "", "[Image][Voice 4s][File: n][Forward]"},
     {"[{\"type\":\"Unknown\",\"text\":\"u\"}]", "Unknown Message: u", "", "[Unknown]"},
     {"[{\"type\":\"Face\",\"face_name\":\"smile\"}]", "[表情]smile", "", "[Face]"},
-    {"[{\"type\":\"Face\",\"face_type\":\"dice\",\"face_id\":6,\"face_name\":\"d\"}]", "[表情]6点的d", "", "[Face]"},
-    {"[{\"type\":\"Face\",\"face_type\":\"rps\",\"face_id\":2,\"face_name\":\"r\"}]", "[表情]r(剪刀)", "", "[Face]"},
+    {"[{\"type\":\"Face\",\"face_type\":\"dice\",\"face_id\":6,\"face_name\":\"d\"}]",
+     "[表情]6点的d", "", "[Face]"},
+    {"[{\"type\":\"Face\",\"face_type\":\"rps\",\"face_id\":2,\"face_name\":\"r\"}]",
+     "[表情]r(剪刀)", "", "[Face]"},
     {"[{\"type\":\"WeChatFile\",\"file_name\":\"w\"}]", "[文件]w", "", NULL},
     {"[{\"type\":\"WeChatForwardLink\",\"xml_data\":\"<x/>\"}]", "<x/>", "", NULL},
     {"[{\"type\":\"WeChatAppMsg\",\"app_msg\":\"m\"}]", "m", "", NULL},
-    {"[{\"type\":\"Quote\",\"origin\":[{\"type\":\"Plain\",\"text\":\"q\"}]},{\"type\":\"Plain\",\"text\":\"a\"}]", NULL, "a", NULL},
+    {"[{\"type\":\"Quote\",\"origin\":[{\"type\":\"Plain\",\"text\":\"q\"}]},{\"type\":\"Plain\",\"text\":\"a\"}]",
+     NULL, "a", NULL},
 };
 
 static void text_table(void **state)
@@ -177,7 +200,8 @@ static void text_table(void **state)
         auto_arena a = arena_new(1 << 20);
         auto_json in = parse(texts[i].chain);
         auto_json chain = chain_decode(in, &err);
-        struct str text = chain_text(a, chain), plain = chain_plain_text(a, chain), out = chain_export_text(a, chain);
+        struct str text = chain_text(a, chain), plain = chain_plain_text(a, chain),
+                   out = chain_export_text(a, chain);
         if (texts[i].text && !str_eqz(text, texts[i].text))
             fail_msg("%s: text " STR_FMT, texts[i].chain, STR_ARG(text));
         if (!str_eqz(plain, texts[i].plain))
@@ -208,15 +232,17 @@ static void searches(void **state)
 
 static void payloads_go(void **state)
 {
-    auto_json chain = parse("[{\"type\":\"Image\",\"base64\":\"data:x;base64,AA\",\"url\":\"u\"},{\"type\":\"Quote\",\"origin\":[{\"type\":\"File\","
-                            "\"base64\":\"B\"}]},{\"type\":\"Forward\",\"node_list\":[{\"message_chain\":[{\"type\":\"Voice\",\"base64\":\"C\"}]}]},"
-                            "{\"type\":\"File\",\"file_base64\":\"D\"},{\"type\":\"Plain\",\"text\":\"t\"}]");
+    auto_json chain = parse(
+        "[{\"type\":\"Image\",\"base64\":\"data:x;base64,AA\",\"url\":\"u\"},{\"type\":\"Quote\",\"origin\":[{\"type\":\"File\","
+        "\"base64\":\"B\"}]},{\"type\":\"Forward\",\"node_list\":[{\"message_chain\":[{\"type\":\"Voice\",\"base64\":\"C\"}]}]},"
+        "{\"type\":\"File\",\"file_base64\":\"D\"},{\"type\":\"Plain\",\"text\":\"t\"}]");
     chain_strip_base64(chain);
-    equal(chain,
-          "[{\"type\":\"Image\",\"base64\":\"\",\"url\":\"u\"},{\"type\":\"Quote\",\"origin\":[{\"type\":\"File\",\"base64\":\"\"}]},{\"type\":"
-          "\"Forward\",\"node_list\":[{\"message_chain\":[{\"type\":\"Voice\",\"base64\":\"\"}]}]},{\"type\":\"File\",\"file_base64\":\"\"},"
-          "{\"type\":\"Plain\",\"text\":\"t\"}]",
-          "strip");
+    equal(
+        chain,
+        "[{\"type\":\"Image\",\"base64\":\"\",\"url\":\"u\"},{\"type\":\"Quote\",\"origin\":[{\"type\":\"File\",\"base64\":\"\"}]},{\"type\":"
+        "\"Forward\",\"node_list\":[{\"message_chain\":[{\"type\":\"Voice\",\"base64\":\"\"}]}]},{\"type\":\"File\",\"file_base64\":\"\"},"
+        "{\"type\":\"Plain\",\"text\":\"t\"}]",
+        "strip");
 }
 
 /* Wherever a payload may be: chain_bare must see it, or it would be kept; without one there is no copy. */
@@ -249,25 +275,36 @@ static void events_round(void **state)
     struct error err = {0};
     auto_arena a = arena_new(1 << 20);
     auto_json chain = chain_of_text(S("hi"));
-    struct chat_event person = {.launcher = LAUNCHER_PERSON, .sender_id = "u1", .sender_name = "Ann", .chain = chain, .time = 12.5};
+    struct chat_event person = {.launcher = LAUNCHER_PERSON,
+                                .sender_id = "u1",
+                                .sender_name = "Ann",
+                                .chain = chain,
+                                .time = 12.5};
     auto_json j = event_to_json(&person);
-    equal(j,
-          "{\"type\":\"FriendMessage\",\"sender\":{\"id\":\"u1\",\"nickname\":\"Ann\",\"remark\":\"\"},\"message_chain\":[{\"type\":\"Plain\","
-          "\"text\":\"hi\"}],\"time\":12.5}",
-          "friend");
+    equal(
+        j,
+        "{\"type\":\"FriendMessage\",\"sender\":{\"id\":\"u1\",\"nickname\":\"Ann\",\"remark\":\"\"},\"message_chain\":[{\"type\":\"Plain\","
+        "\"text\":\"hi\"}],\"time\":12.5}",
+        "friend");
     struct chat_event back;
     assert_true(event_of_json(a, j, &back, &err));
     assert_string_equal(back.sender_id, "u1");
     assert_string_equal(back.sender_name, "Ann");
-    assert_true(back.launcher == LAUNCHER_PERSON && back.time == 12.5 && json_equal(back.chain, chain));
-    struct chat_event group = {.launcher = LAUNCHER_GROUP, .sender_id = "u1", .group_id = "g", .group_name = "Grp", .chain = chain};
+    assert_true(back.launcher == LAUNCHER_PERSON && back.time == 12.5 &&
+                json_equal(back.chain, chain));
+    struct chat_event group = {.launcher = LAUNCHER_GROUP,
+                               .sender_id = "u1",
+                               .group_id = "g",
+                               .group_name = "Grp",
+                               .chain = chain};
     auto_json g = event_to_json(&group);
     assert_true(event_of_json(a, g, &back, &err));
     assert_string_equal(back.group_id, "g");
     assert_string_equal(back.group_name, "Grp");
     assert_string_equal(back.sender_name, "");
     assert_string_equal(json_z(json_object_get(g, "sender"), "permission"), "MEMBER");
-    auto_json numbers = parse("{\"type\":\"GroupMessage\",\"sender\":{\"id\":7,\"group\":{\"id\":8}},\"message_chain\":[]}");
+    auto_json numbers = parse(
+        "{\"type\":\"GroupMessage\",\"sender\":{\"id\":7,\"group\":{\"id\":8}},\"message_chain\":[]}");
     assert_true(event_of_json(a, numbers, &back, &err));
     assert_string_equal(back.sender_id, "7");
     assert_string_equal(back.group_id, "8");
@@ -285,13 +322,14 @@ static const struct {
     {"{\"role\":\"assistant\"}", NULL, "null"},
     {"{\"content\":\"a\"}", NULL, "[{\"type\":\"Plain\",\"text\":\"a\"}]"},
     {"{\"content\":\"a\"}", "[bot] ", "[{\"type\":\"Plain\",\"text\":\"[bot] a\"}]"},
-    {"{\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":null},{\"type\":\"file_base64\",\"file_base64\":\"x\"}]}", NULL,
-     "[{\"type\":\"Plain\",\"text\":\"a\"}]"},
+    {"{\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":null},{\"type\":\"file_base64\",\"file_base64\":\"x\"}]}",
+     NULL, "[{\"type\":\"Plain\",\"text\":\"a\"}]"},
     {"{\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"http://x\"}},{\"type\":\"image_url\",\"image_url\":{\"url\":"
      "\"data:x\"}}]}",
      "p ",
      "[{\"type\":\"Plain\",\"text\":\"p \"},{\"type\":\"Image\",\"image_id\":\"\",\"url\":\"http://x\",\"path\":\"\",\"base64\":\"\"}]"},
-    {"{\"content\":[{\"type\":\"image_base64\",\"image_base64\":\"data:i;base64,A\"},{\"type\":\"text\",\"text\":\"t\"}]}", "p ",
+    {"{\"content\":[{\"type\":\"image_base64\",\"image_base64\":\"data:i;base64,A\"},{\"type\":\"text\",\"text\":\"t\"}]}",
+     "p ",
      "[{\"type\":\"Image\",\"image_id\":\"\",\"url\":\"\",\"path\":\"\",\"base64\":\"data:i;base64,A\"},{\"type\":\"Plain\",\"text\":\"p t\"}]"},
     {"{\"content\":[{\"type\":\"file_url\",\"file_url\":\"http://f\",\"file_name\":\"n\"}]}", NULL,
      "[{\"type\":\"File\",\"id\":\"\",\"name\":\"n\",\"size\":0,\"url\":\"http://f\",\"path\":\"\",\"base64\":\"\"}]"},
@@ -307,16 +345,19 @@ static void content_table(void **state)
             equal(chain, contents[i].chain, contents[i].message);
     }
     auto_arena a = arena_new(4096);
-    auto_json parts = parse("{\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"image_url\"},{\"type\":\"text\",\"text\":\"b\"}]}");
+    auto_json parts = parse(
+        "{\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"image_url\"},{\"type\":\"text\",\"text\":\"b\"}]}");
     assert_true(str_eqz(llm_content_text(a, parts), "ab"));
 }
 
 /* Whatever allocation fails: a result or an error, and nothing is lost. */
 static void without_memory(void **state)
 {
-    auto_json in = parse("[{\"type\":\"Quote\",\"origin\":[{\"type\":\"Image\"}]},{\"type\":\"Forward\",\"node_list\":[{\"message_chain\":[{\"type\":"
-                         "\"Plain\",\"text\":\"x\"}]}]},{\"type\":\"Nope\"},3,{\"type\":\"Source\",\"id\":1}]");
-    auto_json m = parse("{\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"file_url\",\"file_url\":\"f\"}]}");
+    auto_json in = parse(
+        "[{\"type\":\"Quote\",\"origin\":[{\"type\":\"Image\"}]},{\"type\":\"Forward\",\"node_list\":[{\"message_chain\":[{\"type\":"
+        "\"Plain\",\"text\":\"x\"}]}]},{\"type\":\"Nope\"},3,{\"type\":\"Source\",\"id\":1}]");
+    auto_json m = parse(
+        "{\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"file_url\",\"file_url\":\"f\"}]}");
     long live = mem_live();
     bool done = false;
     for (long n = 1; !done && n < 5000; n++) {
@@ -326,7 +367,10 @@ static void without_memory(void **state)
         bool told = chain || err.code != ERR_NONE;
         json_t *content = llm_content_chain(m, "p");
         auto_arena a = arena_new(1 << 16);
-        struct chat_event e = {.launcher = LAUNCHER_GROUP, .sender_id = "u", .group_id = "g", .chain = chain ? chain : in};
+        struct chat_event e = {.launcher = LAUNCHER_GROUP,
+                               .sender_id = "u",
+                               .group_id = "g",
+                               .chain = chain ? chain : in};
         json_t *event = event_to_json(&e);
         struct chat_event back;
         bool ok = a && event && event_of_json(a, event, &back, &err);
@@ -346,8 +390,11 @@ int main(void)
 {
     base_init();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decode_table), cmocka_unit_test(decode_limits), cmocka_unit_test(text_table),    cmocka_unit_test(searches),
-        cmocka_unit_test(payloads_go),  cmocka_unit_test(bare_chains),   cmocka_unit_test(events_round),  cmocka_unit_test(content_table), cmocka_unit_test(without_memory),
+        cmocka_unit_test(decode_table),   cmocka_unit_test(decode_limits),
+        cmocka_unit_test(text_table),     cmocka_unit_test(searches),
+        cmocka_unit_test(payloads_go),    cmocka_unit_test(bare_chains),
+        cmocka_unit_test(events_round),   cmocka_unit_test(content_table),
+        cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests_name("chat/chain", tests, NULL, NULL);
 }

@@ -40,8 +40,8 @@ static void refused(void)
         {"GET /hello HTTP/2.0\r\n" H "\r\n", 400},
         {"GET /hello HTTP/1.1\n" H "\r\n\r\n", 400}, /* bare LF */
         {"GET /hello HTTP/1.1\r\nHost: x\n\r\n", 400},
-        {"GET /hello HTTP/1.1\r\nHost: x\rY: z\r\n\r\n", 400},   /* bare CR */
-        {"GET /hello\t HTTP/1.1\r\n" H "\r\n", 400},             /* tab in the target */
+        {"GET /hello HTTP/1.1\r\nHost: x\rY: z\r\n\r\n", 400}, /* bare CR */
+        {"GET /hello\t HTTP/1.1\r\n" H "\r\n", 400},           /* tab in the target */
         {"GET /hello?a=\tb HTTP/1.1\r\n" H "\r\n", 400},
         {"GET /hello HTTP/1.1\r\n" H "A: b\r\n c\r\n\r\n", 400}, /* folded */
         {"GET /hello HTTP/1.1\r\n" H "A : b\r\n\r\n", 400},      /* space before colon */

@@ -100,7 +100,8 @@ bool bot_streams(const struct bot *b)
     return b->lab->adapter.streaming;
 }
 
-void bot_log(struct bot *b, enum log_level level, const json_t *images, const char *session, const char *fmt, ...)
+void bot_log(struct bot *b, enum log_level level, const json_t *images, const char *session,
+             const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -156,7 +157,8 @@ static enum reply_result redeliver(void *instance, const json_t *row, struct err
 
 /* ---- model/ ------------------------------------------------------------------------------------------------------------- */
 
-struct model *models_get(struct models *m, const struct scope *s, enum model_kind k, const char *uuid, struct error *err)
+struct model *models_get(struct models *m, const struct scope *s, enum model_kind k,
+                         const char *uuid, struct error *err)
 {
     char word[64];
     snprintf(word, sizeof word, " %.60s ", uuid);
@@ -186,20 +188,24 @@ static void keep(json_t **slot, const json_t *value)
     *slot = json_deep_copy(value);
 }
 
-static bool give(const struct agent_run *r, struct str text, bool chunk, bool final, int64_t number, struct error *err)
+static bool give(const struct agent_run *r, struct str text, bool chunk, bool final, int64_t number,
+                 struct error *err)
 {
     auto_json m = llm_message("assistant", text);
-    struct agent_output o = {.message = m, .is_chunk = chunk, .is_final = final, .sequence = number};
+    struct agent_output o = {
+        .message = m, .is_chunk = chunk, .is_final = final, .sequence = number};
     return r->emit(r->arg, &o, err);
 }
 
 static bool echo(struct lab *l, const struct agent_run *r, struct error *err)
 {
     struct query *q = r->query;
-    struct str text = str_fmt(q->arena, "echo: " STR_FMT, STR_ARG(json_s(q->variables, "user_message_text")));
+    struct str text =
+        str_fmt(q->arena, "echo: " STR_FMT, STR_ARG(json_s(q->variables, "user_message_text")));
     if (!r->stream)
         return give(r, text, false, true, 1, err);
-    return give(r, S("echo"), true, false, 1, err) && give(r, text, true, false, 2, err) && give(r, text, true, true, 3, err);
+    return give(r, S("echo"), true, false, 1, err) && give(r, text, true, false, 2, err) &&
+           give(r, text, true, true, 3, err);
 }
 
 static bool run(const struct agent_run *r, struct error *err)
@@ -208,7 +214,8 @@ static bool run(const struct agent_run *r, struct error *err)
     struct query *q = r->query;
     struct str text = json_s(q->variables, "user_message_text");
     if (l->runs < array_len(l->order))
-        snprintf(l->order[l->runs], sizeof l->order[0], STR_FMT, (int)(text.n < 31 ? text.n : 31), text.p ? text.p : "");
+        snprintf(l->order[l->runs], sizeof l->order[0], STR_FMT, (int)(text.n < 31 ? text.n : 31),
+                 text.p ? text.p : "");
     l->runs++;
     if (++l->running > l->most_running)
         l->most_running = l->running;
@@ -242,7 +249,8 @@ struct bot *lab_bot(struct lab *l, size_t i)
 bool lab_accept(struct lab *l, const struct lab_say *s, struct accepted *out, struct error *err)
 {
     struct error bad = {0};
-    auto_json chain = s->chain ? json_parse_words(str_c(s->chain), &bad) : chain_of_text(str_c(s->text));
+    auto_json chain =
+        s->chain ? json_parse_words(str_c(s->chain), &bad) : chain_of_text(str_c(s->text));
     struct chat_event ev = {.launcher = s->group ? LAUNCHER_GROUP : LAUNCHER_PERSON,
                             .sender_id = s->sender,
                             .sender_name = "Ann",
@@ -250,7 +258,10 @@ bool lab_accept(struct lab *l, const struct lab_say *s, struct accepted *out, st
                             .group_name = s->group ? "The group" : "",
                             .chain = chain,
                             .time = 1700000000};
-    struct accept_opts o = {.dedupe_key = s->key, .pipeline = s->pipeline, .message_id = s->id, .no_stream = s->no_stream,
+    struct accept_opts o = {.dedupe_key = s->key,
+                            .pipeline = s->pipeline,
+                            .message_id = s->id,
+                            .no_stream = s->no_stream,
                             .ephemeral = s->ephemeral};
     struct platform_host h = engine_host(l->engine);
     *err = (struct error){0};
@@ -403,8 +414,8 @@ void lab_pipe(struct lab *l, const char *uuid, const char *patch)
     auto_json change = json_pack("{s:O}", "config", config);
     if (store_do_update(&l->store, &table_pipelines, &l->scope, &key, 1, change, true, &err))
         return;
-    auto_json row = json_pack("{s:s,s:s,s:s,s:O,s:[],s:s}", "uuid", uuid, "name", "Pipe", "description", "", "config", config, "stages",
-                              "for_version", "1");
+    auto_json row = json_pack("{s:s,s:s,s:s,s:O,s:[],s:s}", "uuid", uuid, "name", "Pipe",
+                              "description", "", "config", config, "stages", "for_version", "1");
     err = (struct error){0};
     auto_json made = store_do_insert(&l->store, &table_pipelines, &l->scope, row, &err);
     if (!lab_check(l, made != NULL, "a pipeline is made", __FILE__, __LINE__))
@@ -415,7 +426,8 @@ void lab_pipe(struct lab *l, const char *uuid, const char *patch)
 
 static bool start(struct lab *l, struct error *err)
 {
-    struct engine_opts o = {.store = &l->store, .config = l->config, .fence = l->fence, .group = l->group};
+    struct engine_opts o = {
+        .store = &l->store, .config = l->config, .fence = l->fence, .group = l->group};
     l->engine = engine_new(&o, err);
     return l->engine && engine_start(l->engine, err);
 }
@@ -432,7 +444,8 @@ void lab_restart(struct lab *l)
 {
     struct error err = {0};
     stop(l, 0);
-    if (!lab_check(l, db_drain(l->store.db, &err) && start(l, &err), "the engine starts again", __FILE__, __LINE__))
+    if (!lab_check(l, db_drain(l->store.db, &err) && start(l, &err), "the engine starts again",
+                   __FILE__, __LINE__))
         print_error("%s\n", err.msg);
 }
 
@@ -442,8 +455,8 @@ static void add_bot(struct lab *l, const struct scope *s, const char *uuid)
     b->lab = l;
     b->scope = *s;
     snprintf(b->uuid, sizeof b->uuid, "%s", uuid);
-    b->row = json_pack("{s:s,s:s,s:s,s:[]}", "name", "Bot", "use_pipeline_uuid", LAB_PIPE, "use_pipeline_name", "Pipe",
-                       "pipeline_routing_rules");
+    b->row = json_pack("{s:s,s:s,s:s,s:[]}", "name", "Bot", "use_pipeline_uuid", LAB_PIPE,
+                       "use_pipeline_name", "Pipe", "pipeline_routing_rules");
 }
 
 static struct scope scope_of(const char *workspace)
@@ -462,16 +475,18 @@ static bool open_all(struct lab *l, struct error *err)
     struct http_client_opts client = {0};
     l->scope = scope_of("0b8a4c0e-2222-4222-8222-000000000002");
     l->scope2 = scope_of("0b8a4c0e-2222-4222-8222-000000000003");
-    l->adapter = (struct adapter){.name = "lab", .class_name = "LabAdapter", .redeliver = redeliver};
+    l->adapter =
+        (struct adapter){.name = "lab", .class_name = "LabAdapter", .redeliver = redeliver};
     l->answer = REPLY_SENT;
     l->fence = fence_new("lab");
     l->config = config_of_text(str_c(l->yaml), NULL, err);
     l->group = task_group_new(NULL, "lab");
-    if (!l->config || !fence_set(l->fence, l->scope.workspace, 1, true, err) || !fence_set(l->fence, l->scope2.workspace, 1, true, err) ||
-        !http_client_init(&client, err))
+    if (!l->config || !fence_set(l->fence, l->scope.workspace, 1, true, err) ||
+        !fence_set(l->fence, l->scope2.workspace, 1, true, err) || !http_client_init(&client, err))
         return false;
     l->store.db = db_open(&o, err);
-    if (!l->store.db || !db_migrate(l->store.db, NULL, err) || !db_foreign_keys(l->store.db, false, err))
+    if (!l->store.db || !db_migrate(l->store.db, NULL, err) ||
+        !db_foreign_keys(l->store.db, false, err))
         return false;
     add_bot(l, &l->scope, LAB_BOT);
     add_bot(l, &l->scope, LAB_OTHER);

@@ -41,32 +41,32 @@ struct lab {
 
     struct bot bots[4];
     size_t bot_n;
-    struct adapter adapter;     /* .streaming may be set */
+    struct adapter adapter; /* .streaming may be set */
     struct lab_part parts[4096];
     size_t n, cards;
     struct task_cond came;
-    enum reply_result answer;   /* REPLY_SENT at first */
-    size_t fail_part;           /* the part of this number (from 1) fails */
+    enum reply_result answer; /* REPLY_SENT at first */
+    size_t fail_part;         /* the part of this number (from 1) fails */
     size_t redelivered;
 
     /* The runner. Without `run`: "echo: <text>", in two growing chunks and a final one where it may stream. */
     bool (*run)(struct lab *l, const struct agent_run *r, struct error *err);
     size_t runs, running, most_running;
     int run_ms;
-    char order[64][32];         /* user texts in the order of the runs */
+    char order[64][32];                           /* user texts in the order of the runs */
     json_t *prompt, *messages, *user, *variables; /* of the last run */
     struct task_cond ran, go;
-    bool hold;                  /* runs wait until it is false and `go` is notified */
+    bool hold; /* runs wait until it is false and `go` is notified */
 
     bool model_vision;
-    const char *models;         /* names that exist, " a b " */
-    char log[256];              /* last line of the bot's log */
+    const char *models; /* names that exist, " a b " */
+    char log[256];      /* last line of the bot's log */
 };
 
 /* Runs `body` in a fiber on a lab of its own; fails the test if a check failed or memory stayed behind. */
 void lab_run(void (*body)(struct lab *l));
 void lab_run_with(void (*body)(struct lab *l), const char *yaml);
-#define check(l, cond) lab_check((l), (cond), #cond, __FILE__, __LINE__)
+#define check(l, cond)           lab_check((l), (cond), #cond, __FILE__, __LINE__)
 #define check_text(l, got, want) lab_check_text((l), (got), (want), __FILE__, __LINE__)
 bool lab_check(struct lab *l, bool ok, const char *what, const char *file, int line);
 void lab_check_text(struct lab *l, const char *got, const char *want, const char *file, int line);
@@ -83,13 +83,13 @@ struct lab_say {
     bool no_stream, ephemeral;
 };
 bool lab_accept(struct lab *l, const struct lab_say *s, struct accepted *out, struct error *err);
-bool lab_wait(struct lab *l, size_t parts);   /* 5 s */
-bool lab_runs(struct lab *l, size_t runs);    /* until so many have begun */
-void lab_idle(struct lab *l);                 /* until nothing waits or runs, and all is stored */
-void lab_release(struct lab *l);              /* lets held runs go on */
+bool lab_wait(struct lab *l, size_t parts); /* 5 s */
+bool lab_runs(struct lab *l, size_t runs);  /* until so many have begun */
+void lab_idle(struct lab *l);               /* until nothing waits or runs, and all is stored */
+void lab_release(struct lab *l);            /* lets held runs go on */
 void lab_sleep(int64_t ms);
 const char *lab_text(const struct lab *l, size_t i); /* "" if there is none */
-void lab_clear(struct lab *l);                /* forgets parts and runs */
+void lab_clear(struct lab *l);                       /* forgets parts and runs */
 int64_t lab_count(struct lab *l, const char *sql);
 const char *lab_value(struct lab *l, const char *sql, char *out, size_t size);
 /* A crash: the engine is thrown away (runs cancelled), a new one takes up what the ledger holds. */

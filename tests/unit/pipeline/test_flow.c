@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#define LAB_TEST(name, yaml)                   \
-    static void name##_body(struct lab *l);    \
-    static void name(void **state)             \
-    {                                          \
-        lab_run_with(name##_body, yaml);       \
-    }                                          \
+#define LAB_TEST(name, yaml)                \
+    static void name##_body(struct lab *l); \
+    static void name(void **state)          \
+    {                                       \
+        lab_run_with(name##_body, yaml);    \
+    }                                       \
     static void name##_body(struct lab *l)
 
 #define GATHER "{\"trigger\":{\"message-aggregation\":{\"enabled\":true,\"delay\":1.0}}}"
@@ -27,18 +27,28 @@ LAB_TEST(one_message, "{}")
     check(l, p->is_final && !p->is_chunk && p->number == 1 && p->delivery[0] && !p->response[0]);
     check_text(l, p->launcher, "ann");
     check(l, lab_count(l, "SELECT count(*) FROM parley_messages WHERE state = 'done'") == 1);
-    check(l, lab_count(l, "SELECT count(*) FROM parley_deliveries WHERE state = 'sent' AND is_final = 1") == 1);
+    check(l,
+          lab_count(
+              l, "SELECT count(*) FROM parley_deliveries WHERE state = 'sent' AND is_final = 1") ==
+              1);
     check(l, lab_count(l, "SELECT count(*) FROM parley_turns") == 1);
-    check(l, lab_count(l, "SELECT count(*) FROM monitoring_messages WHERE status = 'success'") == 2);
-    check(l, lab_count(l, "SELECT count(*) FROM monitoring_messages WHERE role = 'user' AND variables LIKE '%user_message_text%' AND "
-                          "instr(variables, '\"_') = 0") == 1);
+    check(l,
+          lab_count(l, "SELECT count(*) FROM monitoring_messages WHERE status = 'success'") == 2);
+    check(
+        l,
+        lab_count(
+            l,
+            "SELECT count(*) FROM monitoring_messages WHERE role = 'user' AND variables LIKE '%user_message_text%' AND "
+            "instr(variables, '\"_') = 0") == 1);
     check(l, lab_count(l, "SELECT message_count FROM monitoring_sessions") == 1);
     struct engine_stats s;
     engine_stats_get(l->engine, &s);
-    check(l, s.accepted == 1 && s.answered == 1 && s.failed == 0 && s.queued == 0 && s.workspaces == 0 && s.sessions == 1);
+    check(l, s.accepted == 1 && s.answered == 1 && s.failed == 0 && s.queued == 0 &&
+                 s.workspaces == 0 && s.sessions == 1);
     struct error err = {0};
     auto_json basic = engine_basic_stats(l->engine, &l->scope, &err);
-    check(l, json_i_or(basic, "query_count", -1) == 1 && json_i_or(basic, "conversation_count", -1) == 1);
+    check(l, json_i_or(basic, "query_count", -1) == 1 &&
+                 json_i_or(basic, "conversation_count", -1) == 1);
     auto_json other = engine_basic_stats(l->engine, &l->scope2, &err);
     check(l, json_i_or(other, "query_count", -1) == 0);
 }
@@ -51,7 +61,8 @@ LAB_TEST(streamed, "{}")
     check(l, l->n == 3 && l->cards == 1);
     for (size_t i = 0; i < l->n; i++) {
         check(l, l->parts[i].is_chunk && l->parts[i].is_final == (i == 2));
-        check(l, (l->parts[i].delivery[0] != 0) == (i == 2)); /* only the whole answer is in the ledger */
+        check(l, (l->parts[i].delivery[0] != 0) ==
+                     (i == 2)); /* only the whole answer is in the ledger */
         check_text(l, l->parts[i].response, l->parts[0].response);
     }
     check(l, l->parts[0].response[0] != 0);
@@ -61,7 +72,8 @@ LAB_TEST(streamed, "{}")
     /* A message that wants none gets none. */
     struct accepted out;
     struct error err;
-    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .text = "x", .no_stream = true}, &out, &err));
+    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .text = "x", .no_stream = true}, &out,
+                        &err));
     lab_idle(l);
     check(l, l->n == 4 && !l->parts[3].is_chunk && l->parts[3].is_final);
 }
@@ -73,7 +85,8 @@ static bool long_stream(struct lab *l, const struct agent_run *r, struct error *
     for (int i = 1; i <= 4000; i++) {
         buf_z(&text, "word ");
         auto_json m = llm_message("assistant", buf_view(&text));
-        struct agent_output o = {.message = m, .is_chunk = true, .is_final = i == 4000, .sequence = i};
+        struct agent_output o = {
+            .message = m, .is_chunk = true, .is_final = i == 4000, .sequence = i};
         long before = mem_live();
         if (!r->emit(r->arg, &o, err))
             return false;
@@ -82,7 +95,8 @@ static bool long_stream(struct lab *l, const struct agent_run *r, struct error *
             most = (size_t)(mem_live() - before);
     }
     lab_check(l, most <= 16, "a part leaves nothing behind", __FILE__, __LINE__);
-    lab_check(l, arena_used(r->query->arena) < 64 << 10, "the arena does not grow with the stream", __FILE__, __LINE__);
+    lab_check(l, arena_used(r->query->arena) < 64 << 10, "the arena does not grow with the stream",
+              __FILE__, __LINE__);
     return true;
 }
 
@@ -105,9 +119,27 @@ LAB_TEST(gathers, "{}")
     lab_pipe(l, LAB_PIPE, GATHER);
     struct accepted out;
     struct error err;
-    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .chain = "[{\"type\":\"Source\",\"id\":\"s1\",\"timestamp\":1},{\"type\":\"Plain\",\"text\":\"a\"}]", .id = "in_1"}, &out, &err));
+    check(
+        l,
+        lab_accept(
+            l,
+            &(struct lab_say){
+                .sender = "ann",
+                .chain =
+                    "[{\"type\":\"Source\",\"id\":\"s1\",\"timestamp\":1},{\"type\":\"Plain\",\"text\":\"a\"}]",
+                .id = "in_1"},
+            &out, &err));
     check(l, out.aggregating && !out.duplicate);
-    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .chain = "[{\"type\":\"Source\",\"id\":\"s2\",\"timestamp\":1},{\"type\":\"Plain\",\"text\":\"b\"}]", .id = "in_2"}, &out, &err));
+    check(
+        l,
+        lab_accept(
+            l,
+            &(struct lab_say){
+                .sender = "ann",
+                .chain =
+                    "[{\"type\":\"Source\",\"id\":\"s2\",\"timestamp\":1},{\"type\":\"Plain\",\"text\":\"b\"}]",
+                .id = "in_2"},
+            &out, &err));
     check(l, lab_say(l, "bob", NULL, "other"));
     struct engine_stats s;
     engine_stats_get(l->engine, &s);
@@ -125,7 +157,8 @@ LAB_TEST(gathers, "{}")
 
 LAB_TEST(ten_are_enough, "{}")
 {
-    lab_pipe(l, LAB_PIPE, "{\"trigger\":{\"message-aggregation\":{\"enabled\":true,\"delay\":10}}}");
+    lab_pipe(l, LAB_PIPE,
+             "{\"trigger\":{\"message-aggregation\":{\"enabled\":true,\"delay\":10}}}");
     for (int i = 0; i < 10; i++)
         check(l, lab_say(l, "ann", NULL, "x"));
     check(l, lab_wait(l, 1));
@@ -138,8 +171,11 @@ LAB_TEST(ten_are_enough, "{}")
 
 LAB_TEST(groups_gather_together, "{}")
 {
-    lab_pipe(l, LAB_PIPE, "{\"trigger\":{\"message-aggregation\":{\"enabled\":true,\"delay\":1},\"group-respond-rules\":{\"random\":1.0}}}");
-    check(l, lab_say(l, "ann", "g", "a") && lab_say(l, "bob", "g", "b") && lab_say(l, "bob", "h", "c"));
+    lab_pipe(
+        l, LAB_PIPE,
+        "{\"trigger\":{\"message-aggregation\":{\"enabled\":true,\"delay\":1},\"group-respond-rules\":{\"random\":1.0}}}");
+    check(l, lab_say(l, "ann", "g", "a") && lab_say(l, "bob", "g", "b") &&
+                 lab_say(l, "bob", "h", "c"));
     check(l, lab_wait(l, 2));
     lab_idle(l);
     check_text(l, l->parts[0].sender, "ann"); /* of the first */
@@ -150,8 +186,8 @@ LAB_TEST(groups_gather_together, "{}")
 LAB_TEST(merge_keeps_routed, "{}")
 {
     lab_pipe(l, LAB_PIPE, "{\"trigger\":{\"message-aggregation\":{\"enabled\":true,\"delay\":1}}}");
-    auto_json rules = json_pack("[{s:s,s:s,s:s,s:s}]", "type", "message_content", "operator", "contains", "value", "now", "pipeline_uuid",
-                                LAB_PIPE);
+    auto_json rules = json_pack("[{s:s,s:s,s:s,s:s}]", "type", "message_content", "operator",
+                                "contains", "value", "now", "pipeline_uuid", LAB_PIPE);
     json_object_set(lab_bot(l, 0)->row, "pipeline_routing_rules", rules);
     check(l, lab_say(l, "ann", "g", "first")); /* alone it would not be for the bot */
     check(l, lab_say(l, "ann", "g", "now"));
@@ -162,8 +198,10 @@ LAB_TEST(merge_keeps_routed, "{}")
 
 LAB_TEST(a_stop_flushes, "{}")
 {
-    lab_pipe(l, LAB_PIPE, "{\"trigger\":{\"message-aggregation\":{\"enabled\":true,\"delay\":10}}}");
-    check(l, lab_say(l, "ann", NULL, "a") && lab_say(l, "ann", NULL, "b") && lab_say(l, "bob", NULL, "c"));
+    lab_pipe(l, LAB_PIPE,
+             "{\"trigger\":{\"message-aggregation\":{\"enabled\":true,\"delay\":10}}}");
+    check(l, lab_say(l, "ann", NULL, "a") && lab_say(l, "ann", NULL, "b") &&
+                 lab_say(l, "bob", NULL, "c"));
     lab_pipe(l, LAB_PIPE, "{}");
     lab_restart(l);
     check(l, lab_wait(l, 3)); /* from the ledger, in order */
@@ -181,11 +219,14 @@ LAB_TEST(admission, "concurrency: {pending_queries: 3, pending_queries_per_works
     l->hold = true;
     check(l, lab_say(l, "a", NULL, "1") && lab_say(l, "b", NULL, "2"));
     check(l, !lab_accept(l, &(struct lab_say){.sender = "c", .text = "3"}, &out, &err));
-    check(l, err.code == ERR_UNAVAILABLE && err_http(&err) == 503 && strcmp(err.tag, "overloaded") == 0);
+    check(l, err.code == ERR_UNAVAILABLE && err_http(&err) == 503 &&
+                 strcmp(err.tag, "overloaded") == 0);
     check(l, strstr(err.msg, "concurrency.pending_queries_per_workspace") != NULL);
     struct bot *other = lab_bot(l, 2); /* another workspace has its own share */
-    check(l, lab_accept(l, &(struct lab_say){.bot = other, .sender = "a", .text = "x"}, &out, &err));
-    check(l, !lab_accept(l, &(struct lab_say){.bot = other, .sender = "b", .text = "y"}, &out, &err));
+    check(l,
+          lab_accept(l, &(struct lab_say){.bot = other, .sender = "a", .text = "x"}, &out, &err));
+    check(l,
+          !lab_accept(l, &(struct lab_say){.bot = other, .sender = "b", .text = "y"}, &out, &err));
     struct engine_stats s;
     engine_stats_get(l->engine, &s);
     check(l, s.refused == 2 && s.accepted == 3);
@@ -221,10 +262,12 @@ LAB_TEST(ephemeral, "{}")
 {
     struct accepted out;
     struct error err;
-    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .text = "hi", .ephemeral = true}, &out, &err));
+    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .text = "hi", .ephemeral = true},
+                        &out, &err));
     lab_idle(l);
     check(l, l->n == 1 && !l->parts[0].delivery[0]);
-    check(l, lab_count(l, "SELECT count(*) FROM parley_messages") == 0 && lab_count(l, "SELECT count(*) FROM parley_deliveries") == 0);
+    check(l, lab_count(l, "SELECT count(*) FROM parley_messages") == 0 &&
+                 lab_count(l, "SELECT count(*) FROM parley_deliveries") == 0);
     check(l, lab_count(l, "SELECT count(*) FROM parley_turns") == 1); /* the history knows it */
 }
 
@@ -277,7 +320,10 @@ LAB_TEST(sessions_of_two_bots_differ, "{}")
     struct accepted out;
     struct error err;
     l->hold = true;
-    check(l, lab_say(l, "ann", NULL, "a") && lab_accept(l, &(struct lab_say){.bot = lab_bot(l, 1), .sender = "ann", .text = "b"}, &out, &err));
+    check(l,
+          lab_say(l, "ann", NULL, "a") &&
+              lab_accept(l, &(struct lab_say){.bot = lab_bot(l, 1), .sender = "ann", .text = "b"},
+                         &out, &err));
     check(l, lab_runs(l, 2));
     lab_release(l);
     lab_idle(l);
@@ -299,11 +345,13 @@ LAB_TEST(fair_between_workspaces, "concurrency: {pipeline: 1}")
     struct accepted out;
     struct error err;
     auto_json config = json_deep_copy(pipeline_default_config());
-    auto_json row = json_pack("{s:s,s:s,s:s,s:O,s:[],s:s}", "uuid", "0b8a4c0e-5555-4555-8555-000000000005", "name", "P2", "description", "",
-                              "config", config, "stages", "for_version", "1");
+    auto_json row =
+        json_pack("{s:s,s:s,s:s,s:O,s:[],s:s}", "uuid", "0b8a4c0e-5555-4555-8555-000000000005",
+                  "name", "P2", "description", "", "config", config, "stages", "for_version", "1");
     auto_json made = store_do_insert(&l->store, &table_pipelines, &l->scope2, row, &err);
     check(l, made != NULL);
-    json_set(lab_bot(l, 2)->row, "use_pipeline_uuid", json_string("0b8a4c0e-5555-4555-8555-000000000005"));
+    json_set(lab_bot(l, 2)->row, "use_pipeline_uuid",
+             json_string("0b8a4c0e-5555-4555-8555-000000000005"));
     l->hold = true;
     for (int i = 0; i < 8; i++) {
         char who[16];
@@ -311,7 +359,8 @@ LAB_TEST(fair_between_workspaces, "concurrency: {pipeline: 1}")
         check(l, lab_say(l, who, NULL, "many"));
     }
     check(l, lab_runs(l, 1));
-    check(l, lab_accept(l, &(struct lab_say){.bot = lab_bot(l, 2), .sender = "z", .text = "few"}, &out, &err));
+    check(l, lab_accept(l, &(struct lab_say){.bot = lab_bot(l, 2), .sender = "z", .text = "few"},
+                        &out, &err));
     lab_release(l);
     lab_idle(l);
     check(l, l->runs == 9);
@@ -345,7 +394,10 @@ LAB_TEST(a_crash_before_the_delivery, "{}")
     lab_restart(l);
     lab_idle(l);
     check(l, l->runs == 1 && l->redelivered == 1);
-    check(l, lab_count(l, "SELECT count(*) FROM parley_deliveries WHERE state = 'sent' AND attempts = 1") == 1);
+    check(l,
+          lab_count(
+              l, "SELECT count(*) FROM parley_deliveries WHERE state = 'sent' AND attempts = 1") ==
+              1);
     lab_restart(l);
     check(l, l->redelivered == 1);
 }
@@ -359,7 +411,12 @@ LAB_TEST(an_answer_of_a_bot_that_went, "{}")
     lab_restart(l);
     lab_idle(l);
     check(l, l->redelivered == 0);
-    check(l, lab_count(l, "SELECT count(*) FROM parley_deliveries WHERE state = 'failed' AND last_error LIKE '%no longer exists%'") == 1);
+    check(
+        l,
+        lab_count(
+            l,
+            "SELECT count(*) FROM parley_deliveries WHERE state = 'failed' AND last_error LIKE '%no longer exists%'") ==
+            1);
 }
 
 LAB_TEST(a_failed_delivery, "{}")
@@ -367,7 +424,12 @@ LAB_TEST(a_failed_delivery, "{}")
     l->fail_part = 1;
     check(l, lab_say(l, "ann", NULL, "hi"));
     lab_idle(l);
-    check(l, lab_count(l, "SELECT count(*) FROM parley_deliveries WHERE state = 'failed' AND last_error = 'the peer refused'") == 1);
+    check(
+        l,
+        lab_count(
+            l,
+            "SELECT count(*) FROM parley_deliveries WHERE state = 'failed' AND last_error = 'the peer refused'") ==
+            1);
     check(l, lab_count(l, "SELECT count(*) FROM monitoring_errors") == 1);
     struct engine_stats s;
     engine_stats_get(l->engine, &s);
@@ -404,7 +466,13 @@ LAB_TEST(the_pipeline_changes_while_a_run_waits, "{}")
     check(l, pipeline_delete(l->engine, &l->scope, LAB_PIPE, &err));
     check(l, lab_say(l, "ann", NULL, "y"));
     lab_idle(l);
-    check(l, l->n == 2 && lab_count(l, "SELECT count(*) FROM parley_messages WHERE error LIKE 'its pipeline no longer exists'") == 1);
+    check(
+        l,
+        l->n == 2 &&
+            lab_count(
+                l,
+                "SELECT count(*) FROM parley_messages WHERE error LIKE 'its pipeline no longer exists'") ==
+                1);
 }
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------------------- */
@@ -440,7 +508,8 @@ LAB_TEST(rounds, "{}")
     for (int i = 0; i < 20; i++)
         history(l, "ann");
     check(l, json_array_size(l->messages) == 4);
-    check(l, lab_count(l, "SELECT count(*) FROM parley_turns") < 20); /* old ones go from time to time */
+    check(l, lab_count(l, "SELECT count(*) FROM parley_turns") <
+                 20); /* old ones go from time to time */
     lab_restart(l);
     check(l, history(l, "ann") == 4);
     lab_pipe(l, LAB_PIPE, "{\"ai\":{\"local-agent\":{\"max-round\":1}}}");
@@ -505,22 +574,28 @@ LAB_TEST(resets, "{}")
     struct platform_host h = engine_host(l->engine);
     struct error err = {0};
     bool removed = true;
-    check(l, h.reset_session(h.arg, lab_bot(l, 0), LAUNCHER_PERSON, "a", &removed, &err) && !removed);
+    check(l,
+          h.reset_session(h.arg, lab_bot(l, 0), LAUNCHER_PERSON, "a", &removed, &err) && !removed);
     check(l, history(l, "a") == 0 && history(l, "a") == 2);
-    check(l, h.reset_session(h.arg, lab_bot(l, 1), LAUNCHER_PERSON, "a", &removed, &err) && !removed);
-    check(l, h.reset_session(h.arg, lab_bot(l, 0), LAUNCHER_GROUP, "a", &removed, &err) && !removed);
-    check(l, h.reset_session(h.arg, lab_bot(l, 0), LAUNCHER_PERSON, "a", &removed, &err) && removed);
+    check(l,
+          h.reset_session(h.arg, lab_bot(l, 1), LAUNCHER_PERSON, "a", &removed, &err) && !removed);
+    check(l,
+          h.reset_session(h.arg, lab_bot(l, 0), LAUNCHER_GROUP, "a", &removed, &err) && !removed);
+    check(l,
+          h.reset_session(h.arg, lab_bot(l, 0), LAUNCHER_PERSON, "a", &removed, &err) && removed);
     check(l, lab_count(l, "SELECT count(*) FROM parley_turns") == 0);
     check(l, history(l, "a") == 0);
     /* while a run uses it: the answer is given, nothing of it comes back */
     l->hold = true;
     size_t n = l->n, runs = l->runs;
     check(l, lab_say(l, "a", NULL, "x") && lab_runs(l, runs + 1));
-    check(l, h.reset_session(h.arg, lab_bot(l, 0), LAUNCHER_PERSON, "a", &removed, &err) && removed);
+    check(l,
+          h.reset_session(h.arg, lab_bot(l, 0), LAUNCHER_PERSON, "a", &removed, &err) && removed);
     lab_release(l);
     lab_idle(l);
     check(l, l->n == n + 1);
-    check(l, lab_count(l, "SELECT count(*) FROM parley_turns") == 0 && lab_count(l, "SELECT count(*) FROM parley_sessions") == 0);
+    check(l, lab_count(l, "SELECT count(*) FROM parley_turns") == 0 &&
+                 lab_count(l, "SELECT count(*) FROM parley_sessions") == 0);
     check(l, history(l, "a") == 0);
 }
 
@@ -541,7 +616,8 @@ LAB_TEST(expiry, "{}")
     time_shift_us(-61000000, 0);
     lab_pipe(l, LAB_PIPE, "{\"ai\":{\"runner\":{\"runner\":\"dify-service-api\"}}}");
     history(l, "z");
-    check(l, json_is_null(json_object_get(l->variables, "conversation_id"))); /* other runners set their own */
+    check(l, json_is_null(json_object_get(l->variables,
+                                          "conversation_id"))); /* other runners set their own */
 }
 
 int main(void)

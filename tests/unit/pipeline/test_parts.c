@@ -22,25 +22,42 @@ static const struct {
     const char *in, *out;
 } coercions[] = {
     /* integer */
-    {"{\"safety\":{\"rate-limit\":{\"window-length\":\"60\"}}}", "{\"safety\":{\"rate-limit\":{\"window-length\":60}}}"},
-    {"{\"safety\":{\"rate-limit\":{\"window-length\":2.9}}}", "{\"safety\":{\"rate-limit\":{\"window-length\":2}}}"},
-    {"{\"safety\":{\"rate-limit\":{\"window-length\":true}}}", "{\"safety\":{\"rate-limit\":{\"window-length\":1}}}"},
-    {"{\"safety\":{\"rate-limit\":{\"window-length\":null}}}", "{\"safety\":{\"rate-limit\":{\"window-length\":null}}}"},
-    {"{\"safety\":{\"rate-limit\":{\"window-length\":\"soon\"}}}", "{\"safety\":{\"rate-limit\":{\"window-length\":\"soon\"}}}"},
-    {"{\"safety\":{\"rate-limit\":{\"window-length\":1e300}}}", "{\"safety\":{\"rate-limit\":{\"window-length\":1e300}}}"},
-    {"{\"safety\":{\"rate-limit\":{\"window-length\":\"1e300\"}}}", "{\"safety\":{\"rate-limit\":{\"window-length\":\"1e300\"}}}"},
-    {"{\"safety\":{\"rate-limit\":{\"window-length\":[1]}}}", "{\"safety\":{\"rate-limit\":{\"window-length\":[1]}}}"},
+    {"{\"safety\":{\"rate-limit\":{\"window-length\":\"60\"}}}",
+     "{\"safety\":{\"rate-limit\":{\"window-length\":60}}}"},
+    {"{\"safety\":{\"rate-limit\":{\"window-length\":2.9}}}",
+     "{\"safety\":{\"rate-limit\":{\"window-length\":2}}}"},
+    {"{\"safety\":{\"rate-limit\":{\"window-length\":true}}}",
+     "{\"safety\":{\"rate-limit\":{\"window-length\":1}}}"},
+    {"{\"safety\":{\"rate-limit\":{\"window-length\":null}}}",
+     "{\"safety\":{\"rate-limit\":{\"window-length\":null}}}"},
+    {"{\"safety\":{\"rate-limit\":{\"window-length\":\"soon\"}}}",
+     "{\"safety\":{\"rate-limit\":{\"window-length\":\"soon\"}}}"},
+    {"{\"safety\":{\"rate-limit\":{\"window-length\":1e300}}}",
+     "{\"safety\":{\"rate-limit\":{\"window-length\":1e300}}}"},
+    {"{\"safety\":{\"rate-limit\":{\"window-length\":\"1e300\"}}}",
+     "{\"safety\":{\"rate-limit\":{\"window-length\":\"1e300\"}}}"},
+    {"{\"safety\":{\"rate-limit\":{\"window-length\":[1]}}}",
+     "{\"safety\":{\"rate-limit\":{\"window-length\":[1]}}}"},
     /* float */
-    {"{\"trigger\":{\"message-aggregation\":{\"delay\":2}}}", "{\"trigger\":{\"message-aggregation\":{\"delay\":2.0}}}"},
-    {"{\"trigger\":{\"message-aggregation\":{\"delay\":\" 2.5 \"}}}", "{\"trigger\":{\"message-aggregation\":{\"delay\":2.5}}}"},
-    {"{\"trigger\":{\"message-aggregation\":{\"delay\":\"inf\"}}}", "{\"trigger\":{\"message-aggregation\":{\"delay\":\"inf\"}}}"},
+    {"{\"trigger\":{\"message-aggregation\":{\"delay\":2}}}",
+     "{\"trigger\":{\"message-aggregation\":{\"delay\":2.0}}}"},
+    {"{\"trigger\":{\"message-aggregation\":{\"delay\":\" 2.5 \"}}}",
+     "{\"trigger\":{\"message-aggregation\":{\"delay\":2.5}}}"},
+    {"{\"trigger\":{\"message-aggregation\":{\"delay\":\"inf\"}}}",
+     "{\"trigger\":{\"message-aggregation\":{\"delay\":\"inf\"}}}"},
     /* boolean */
-    {"{\"trigger\":{\"message-aggregation\":{\"enabled\":\"TRUE\"}}}", "{\"trigger\":{\"message-aggregation\":{\"enabled\":true}}}"},
-    {"{\"trigger\":{\"message-aggregation\":{\"enabled\":\"False\"}}}", "{\"trigger\":{\"message-aggregation\":{\"enabled\":false}}}"},
-    {"{\"trigger\":{\"message-aggregation\":{\"enabled\":\"yes\"}}}", "{\"trigger\":{\"message-aggregation\":{\"enabled\":\"yes\"}}}"},
-    {"{\"trigger\":{\"message-aggregation\":{\"enabled\":1}}}", "{\"trigger\":{\"message-aggregation\":{\"enabled\":true}}}"},
-    {"{\"trigger\":{\"message-aggregation\":{\"enabled\":0.0}}}", "{\"trigger\":{\"message-aggregation\":{\"enabled\":false}}}"},
-    {"{\"trigger\":{\"message-aggregation\":{\"enabled\":[]}}}", "{\"trigger\":{\"message-aggregation\":{\"enabled\":false}}}"},
+    {"{\"trigger\":{\"message-aggregation\":{\"enabled\":\"TRUE\"}}}",
+     "{\"trigger\":{\"message-aggregation\":{\"enabled\":true}}}"},
+    {"{\"trigger\":{\"message-aggregation\":{\"enabled\":\"False\"}}}",
+     "{\"trigger\":{\"message-aggregation\":{\"enabled\":false}}}"},
+    {"{\"trigger\":{\"message-aggregation\":{\"enabled\":\"yes\"}}}",
+     "{\"trigger\":{\"message-aggregation\":{\"enabled\":\"yes\"}}}"},
+    {"{\"trigger\":{\"message-aggregation\":{\"enabled\":1}}}",
+     "{\"trigger\":{\"message-aggregation\":{\"enabled\":true}}}"},
+    {"{\"trigger\":{\"message-aggregation\":{\"enabled\":0.0}}}",
+     "{\"trigger\":{\"message-aggregation\":{\"enabled\":false}}}"},
+    {"{\"trigger\":{\"message-aggregation\":{\"enabled\":[]}}}",
+     "{\"trigger\":{\"message-aggregation\":{\"enabled\":false}}}"},
     /* several documents, other types, what no form knows */
     {"{\"output\":{\"force-delay\":{\"min\":\"1\"}},\"ai\":{\"runner\":{\"expire-time\":\"5\",\"runner\":7}},\"mine\":{\"x\":\"1\"},\"safety\":3}",
      "{\"output\":{\"force-delay\":{\"min\":1}},\"ai\":{\"runner\":{\"expire-time\":5,\"runner\":7}},\"mine\":{\"x\":\"1\"},\"safety\":3}"},
@@ -64,14 +81,16 @@ static void coercion(void **state)
 
 static void config_readers(void **state)
 {
-    auto_json c = parse("{\"a\":{\"i\":3,\"f\":2.5,\"big\":1e300,\"low\":-1e300,\"s\":\"x\",\"b\":true}}");
+    auto_json c =
+        parse("{\"a\":{\"i\":3,\"f\":2.5,\"big\":1e300,\"low\":-1e300,\"s\":\"x\",\"b\":true}}");
     assert_int_equal(conf_int(c, "a.i", 9), 3);
     assert_int_equal(conf_int(c, "a.f", 9), 2);
     assert_true(conf_int(c, "a.big", 9) > 1000000 && conf_int(c, "a.low", 9) < -1000000);
     assert_int_equal(conf_int(c, "a.s", 9), 9);
     assert_int_equal(conf_int(c, "a.none", 9), 9);
     assert_int_equal(conf_int(NULL, "a", 9), 9);
-    assert_true(conf_num(c, "a.i", 0) == 3.0 && conf_bool(c, "a.b", false) && !conf_bool(c, "a.i", false));
+    assert_true(conf_num(c, "a.i", 0) == 3.0 && conf_bool(c, "a.b", false) &&
+                !conf_bool(c, "a.i", false));
     assert_string_equal(conf_str(c, "a.s", "y"), "x");
     assert_string_equal(conf_str(c, "a.i", "y"), "y");
     assert_int_equal(conf_bounded(5, 1, 3), 3);
@@ -93,26 +112,41 @@ static const struct {
     {"[{'type':'launcher_type','operator':'neq','value':'group','pipeline_uuid':'p'}]", "p", true},
     {"[{'type':'launcher_id','value':'77','pipeline_uuid':'p'}]", "p", true},
     {"[{'type':'launcher_id','value':77,'pipeline_uuid':'p'}]", "p", true},
-    {"[{'type':'launcher_id','operator':'starts_with','value':'7','pipeline_uuid':'p'}]", "p", true},
-    {"[{'type':'message_content','operator':'contains','value':'world','pipeline_uuid':'p'}]", "p", true},
-    {"[{'type':'message_content','operator':'contains','value':'mars','pipeline_uuid':'p'}]", "default", false},
-    {"[{'type':'message_content','operator':'not_contains','value':'mars','pipeline_uuid':'p'}]", "p", true},
-    {"[{'type':'message_content','operator':'starts_with','value':'hello','pipeline_uuid':'p'}]", "p", true},
-    {"[{'type':'message_content','operator':'eq','value':'hello','pipeline_uuid':'p'}]", "default", false},
-    {"[{'type':'message_content','operator':'regex','value':'w.r','pipeline_uuid':'p'}]", "p", true},
-    {"[{'type':'message_content','operator':'regex','value':'^w.r','pipeline_uuid':'p'}]", "default", false},
-    {"[{'type':'message_content','operator':'regex','value':'(','pipeline_uuid':'p'}]", "default", false},
-    {"[{'type':'message_content','operator':'sounds_like','value':'hello','pipeline_uuid':'p'}]", "default", false},
-    {"[{'type':'message_has_element','operator':'eq','value':'Image','pipeline_uuid':'p'}]", "p", true},
-    {"[{'type':'message_has_element','operator':'eq','value':'Voice','pipeline_uuid':'p'}]", "default", false},
-    {"[{'type':'message_has_element','operator':'neq','value':'Voice','pipeline_uuid':'p'}]", "p", true},
-    {"[{'type':'message_has_element','operator':'contains','value':'Image','pipeline_uuid':'p'}]", "default", false},
+    {"[{'type':'launcher_id','operator':'starts_with','value':'7','pipeline_uuid':'p'}]", "p",
+     true},
+    {"[{'type':'message_content','operator':'contains','value':'world','pipeline_uuid':'p'}]", "p",
+     true},
+    {"[{'type':'message_content','operator':'contains','value':'mars','pipeline_uuid':'p'}]",
+     "default", false},
+    {"[{'type':'message_content','operator':'not_contains','value':'mars','pipeline_uuid':'p'}]",
+     "p", true},
+    {"[{'type':'message_content','operator':'starts_with','value':'hello','pipeline_uuid':'p'}]",
+     "p", true},
+    {"[{'type':'message_content','operator':'eq','value':'hello','pipeline_uuid':'p'}]", "default",
+     false},
+    {"[{'type':'message_content','operator':'regex','value':'w.r','pipeline_uuid':'p'}]", "p",
+     true},
+    {"[{'type':'message_content','operator':'regex','value':'^w.r','pipeline_uuid':'p'}]",
+     "default", false},
+    {"[{'type':'message_content','operator':'regex','value':'(','pipeline_uuid':'p'}]", "default",
+     false},
+    {"[{'type':'message_content','operator':'sounds_like','value':'hello','pipeline_uuid':'p'}]",
+     "default", false},
+    {"[{'type':'message_has_element','operator':'eq','value':'Image','pipeline_uuid':'p'}]", "p",
+     true},
+    {"[{'type':'message_has_element','operator':'eq','value':'Voice','pipeline_uuid':'p'}]",
+     "default", false},
+    {"[{'type':'message_has_element','operator':'neq','value':'Voice','pipeline_uuid':'p'}]", "p",
+     true},
+    {"[{'type':'message_has_element','operator':'contains','value':'Image','pipeline_uuid':'p'}]",
+     "default", false},
     {"[{'type':'nothing','value':'','pipeline_uuid':'p'}]", "default", false},
     /* order, broken rules, the discarding target */
     {"[{'value':'person','pipeline_uuid':'a'},{'type':'launcher_type','value':'person'},7,{'type':'launcher_type','value':'person',"
      "'pipeline_uuid':'b'},{'type':'launcher_type','value':'person','pipeline_uuid':'c'}]",
      "b", true},
-    {"[{'type':'launcher_type','value':'person','pipeline_uuid':'__discard__'}]", "__discard__", true},
+    {"[{'type':'launcher_type','value':'person','pipeline_uuid':'__discard__'}]", "__discard__",
+     true},
 };
 
 static void routing_body(struct lab *l)
@@ -131,7 +165,8 @@ static void routing_body(struct lab *l)
         json_object_set(b->row, "pipeline_routing_rules", json_object_get(holder, "r"));
         bool routed = !routes[i].routed;
         const char *got = route_pipeline(b, &ev, "77", a, &routed);
-        if (!lab_check(l, strcmp(got, routes[i].pipeline) == 0 && routed == routes[i].routed, "route", __FILE__, __LINE__))
+        if (!lab_check(l, strcmp(got, routes[i].pipeline) == 0 && routed == routes[i].routed,
+                       "route", __FILE__, __LINE__))
             print_error("  %s gives %s\n", routes[i].rules, got);
     }
 }
@@ -145,24 +180,38 @@ static void discard_body(struct lab *l)
 {
     struct accepted out;
     struct error err;
-    auto_json rules = json_pack("[{s:s,s:s,s:s,s:s}]", "type", "message_content", "operator", "contains", "value", "spam", "pipeline_uuid",
-                                "__discard__");
+    auto_json rules = json_pack("[{s:s,s:s,s:s,s:s}]", "type", "message_content", "operator",
+                                "contains", "value", "spam", "pipeline_uuid", "__discard__");
     json_object_set(lab_bot(l, 0)->row, "pipeline_routing_rules", rules);
-    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .group = "g", .text = "spam"}, &out, &err) && out.discarded);
+    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .group = "g", .text = "spam"}, &out,
+                        &err) &&
+                 out.discarded);
     lab_idle(l);
     check(l, l->n == 0 && lab_count(l, "SELECT count(*) FROM parley_messages") == 0);
     char text[64];
-    check_text(l, lab_value(l, "SELECT status || ' ' || pipeline_id || ' ' || pipeline_name || ' ' || session_id FROM monitoring_messages", text, sizeof text),
-               "discarded __discard__ Discarded group_g");
+    check_text(
+        l,
+        lab_value(
+            l,
+            "SELECT status || ' ' || pipeline_id || ' ' || pipeline_name || ' ' || session_id FROM monitoring_messages",
+            text, sizeof text),
+        "discarded __discard__ Discarded group_g");
     /* A caller that names the pipeline (debug chat, widget) is not routed, and the bot's own stays as it is. */
-    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .text = "spam", .pipeline = LAB_PIPE}, &out, &err) && !out.discarded);
+    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .text = "spam", .pipeline = LAB_PIPE},
+                        &out, &err) &&
+                 !out.discarded);
     lab_idle(l);
     check(l, l->n == 1 && json_is_false(json_object_get(l->variables, "_routed_by_rule")));
     check_text(l, json_z_or(lab_bot(l, 0)->row, "use_pipeline_uuid", ""), LAB_PIPE);
     json_set(lab_bot(l, 0)->row, "use_pipeline_uuid", json_string(""));
     check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .text = "hi"}, &out, &err));
     lab_idle(l);
-    check(l, l->n == 1 && lab_count(l, "SELECT count(*) FROM parley_messages WHERE error = 'the bot has no pipeline'") == 1);
+    check(l,
+          l->n == 1 &&
+              lab_count(
+                  l,
+                  "SELECT count(*) FROM parley_messages WHERE error = 'the bot has no pipeline'") ==
+                  1);
 }
 
 static void discarding(void **state)
@@ -222,7 +271,9 @@ static void regex_budget(void **state)
 static void regex_time(void **state)
 {
     int64_t start = time_mono_us();
-    assert_int_equal(any("[\"^(a+)+$\",\"^(a|aa)+$\",\"(x+x+)+y\"]", S("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"), REGEX_SEARCH),
+    assert_int_equal(any("[\"^(a+)+$\",\"^(a|aa)+$\",\"(x+x+)+y\"]",
+                         S("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"),
+                         REGEX_SEARCH),
                      REGEX_REJECTED);
     assert_true(time_mono_us() - start < 1500000); /* 50 ms and one match, under sanitizers */
 }
@@ -241,13 +292,17 @@ static void masking(void **state)
         {"[\"a\",\"b\"]", "abc", "b", "", "bbc", REGEX_YES},
         {"[\"bad\"]", "bad", "", "", "", REGEX_YES},
         {"[\"(\"]", "bad", "*", "", NULL, REGEX_REJECTED},
-        {"[\"bad\"]", "bad", "0123456789012345678901234567890123456789012345678901234567890123456789", "", NULL, REGEX_REJECTED},
+        {"[\"bad\"]", "bad",
+         "0123456789012345678901234567890123456789012345678901234567890123456789", "", NULL,
+         REGEX_REJECTED},
     };
     for (size_t i = 0; i < array_len(cases); i++) {
         auto_arena a = arena_new(1 << 20);
         auto_json p = parse(cases[i].patterns);
         struct str out = S("");
-        assert_int_equal(regex_mask(p, str_c(cases[i].in), str_c(cases[i].mask), str_c(cases[i].word), a, &out), cases[i].answer);
+        assert_int_equal(
+            regex_mask(p, str_c(cases[i].in), str_c(cases[i].mask), str_c(cases[i].word), a, &out),
+            cases[i].answer);
         if (cases[i].out && !str_eqz(out, cases[i].out))
             fail_msg("%s gives " STR_FMT, cases[i].in, STR_ARG(out));
     }
@@ -289,7 +344,9 @@ static void picture_splitting(void **state)
     lines_are("abcdefgh", 5, "abcde|fgh|");
     lines_are("ab\n\ncd\n", 5, "ab||cd|");
     lines_are("ééééé", 2, "éé|éé|é|");
-    lines_are("ab 123456", 5, "ab |12345|6|"); /* the number begins the next line, and is torn only where it must be */
+    lines_are(
+        "ab 123456", 5,
+        "ab |12345|6|"); /* the number begins the next line, and is torn only where it must be */
     lines_are("12345678", 3, "123|456|78|");
     lines_are("abc", 0.1, "a|b|c|"); /* narrower than a character: still one each */
     lines_are("a1", 0.1, "a|1|");
@@ -326,15 +383,19 @@ static void rows_body(struct lab *l)
     check(l, pipeline_create(l->engine, &l->scope, body, uuid, &err));
     auto_json got = pipeline_get(l->engine, &l->scope, uuid, true, &err);
     check_text(l, json_z_or(got, "name", ""), "Mine");
-    check(l, json_array_size(json_object_get(got, "stages")) == 12 && json_is_false(json_object_get(got, "is_default")));
+    check(l, json_array_size(json_object_get(got, "stages")) == 12 &&
+                 json_is_false(json_object_get(got, "is_default")));
     check(l, json_equal(json_object_get(got, "config"), pipeline_default_config()));
     /* protected fields are dropped, the caller's object stays as it was */
-    auto_json change = parse("{\"uuid\":\"x\",\"workspace_uuid\":\"y\",\"for_version\":\"z\",\"stages\":[],\"is_default\":true,\"description\":\"new\"}");
+    auto_json change = parse(
+        "{\"uuid\":\"x\",\"workspace_uuid\":\"y\",\"for_version\":\"z\",\"stages\":[],\"is_default\":true,\"description\":\"new\"}");
     auto_json before = json_deep_copy(change);
-    check(l, pipeline_update(l->engine, &l->scope, uuid, change, &err) && json_equal(change, before));
+    check(l,
+          pipeline_update(l->engine, &l->scope, uuid, change, &err) && json_equal(change, before));
     auto_json after = pipeline_get(l->engine, &l->scope, uuid, true, &err);
     check_text(l, json_z_or(after, "description", ""), "new");
-    check(l, json_array_size(json_object_get(after, "stages")) == 12 && json_is_false(json_object_get(after, "is_default")));
+    check(l, json_array_size(json_object_get(after, "stages")) == 12 &&
+                 json_is_false(json_object_get(after, "is_default")));
     check(l, pipeline_copy(l->engine, &l->scope, uuid, copy, &err));
     auto_json twin = pipeline_get(l->engine, &l->scope, copy, true, &err);
     check_text(l, json_z_or(twin, "name", ""), "Mine (Copy)");
@@ -345,11 +406,14 @@ static void rows_body(struct lab *l)
     err = (struct error){0};
     check(l, !pipeline_delete(l->engine, &l->scope2, uuid, &err) && err_http(&err) == 404);
     err = (struct error){0};
-    auto_json ext = parse("{\"enable_all_plugins\":false,\"bound_plugins\":[{\"author\":\"a\",\"name\":\"n\"}],\"bound_mcp_servers\":[\"m\"]}");
+    auto_json ext = parse(
+        "{\"enable_all_plugins\":false,\"bound_plugins\":[{\"author\":\"a\",\"name\":\"n\"}],\"bound_mcp_servers\":[\"m\"]}");
     check(l, pipeline_extensions_set(l->engine, &l->scope, uuid, ext, &err));
     auto_json e = pipeline_extensions_get(l->engine, &l->scope, uuid, &err);
-    check(l, json_is_false(json_object_get(e, "enable_all_plugins")) && json_is_true(json_object_get(e, "enable_all_mcp_servers")));
-    check(l, json_array_size(json_object_get(e, "bound_plugins")) == 1 && json_array_size(json_object_get(e, "bound_mcp_servers")) == 1);
+    check(l, json_is_false(json_object_get(e, "enable_all_plugins")) &&
+                 json_is_true(json_object_get(e, "enable_all_mcp_servers")));
+    check(l, json_array_size(json_object_get(e, "bound_plugins")) == 1 &&
+                 json_array_size(json_object_get(e, "bound_mcp_servers")) == 1);
     auto_json list = pipeline_list(l->engine, &l->scope, "created_at", true, false, &err);
     check(l, json_array_size(list) == 3);
     check(l, pipeline_delete(l->engine, &l->scope, uuid, &err));
@@ -357,15 +421,18 @@ static void rows_body(struct lab *l)
     /* the cache knows at once */
     err = (struct error){0};
     check(l, !pipe_get(l->engine, &l->scope, uuid, &err) && err.code == ERR_NOT_FOUND);
-    struct pipe *p = pipe_get(l->engine, &l->scope, copy, &err), *again = pipe_get(l->engine, &l->scope, copy, &err);
+    struct pipe *p = pipe_get(l->engine, &l->scope, copy, &err),
+                *again = pipe_get(l->engine, &l->scope, copy, &err);
     check(l, p && p == again && !p->aggregate && p->aggregate_ms == 1500);
-    lab_pipe(l, copy, "{\"trigger\":{\"message-aggregation\":{\"enabled\":\"true\",\"delay\":\"99\"}}}");
+    lab_pipe(l, copy,
+             "{\"trigger\":{\"message-aggregation\":{\"enabled\":\"true\",\"delay\":\"99\"}}}");
     struct pipe *fresh = pipe_get(l->engine, &l->scope, copy, &err);
     check(l, fresh && fresh != p && fresh->aggregate && fresh->aggregate_ms == 10000);
     pipe_unref(p);
     pipe_unref(again);
     pipe_unref(fresh);
-    lab_pipe(l, copy, "{\"trigger\":{\"message-aggregation\":{\"enabled\":true,\"delay\":\"soon\"}}}");
+    lab_pipe(l, copy,
+             "{\"trigger\":{\"message-aggregation\":{\"enabled\":true,\"delay\":\"soon\"}}}");
     fresh = pipe_get(l->engine, &l->scope, copy, &err);
     check(l, fresh && fresh->aggregate_ms == 1500);
     pipe_unref(fresh);
@@ -403,7 +470,9 @@ static void memory_body(struct lab *l)
     lab_restart(l);
     lab_idle(l);
     check(l, accepted > 50);
-    check(l, lab_count(l, "SELECT count(*) FROM parley_messages WHERE state IN ('received','running')") == 0);
+    check(l, lab_count(
+                 l, "SELECT count(*) FROM parley_messages WHERE state IN ('received','running')") ==
+                 0);
     check(l, lab_count(l, "SELECT count(*) FROM parley_messages") >= accepted);
 }
 
@@ -417,9 +486,12 @@ int main(void)
     base_init();
     log_setup(LOG_ERROR, false, -1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(coercion),     cmocka_unit_test(config_readers), cmocka_unit_test(routing),  cmocka_unit_test(discarding),
-        cmocka_unit_test(regex_budget), cmocka_unit_test(regex_time),     cmocka_unit_test(masking),  cmocka_unit_test(picture_splitting),
-        cmocka_unit_test(trimming),     cmocka_unit_test(rows),           cmocka_unit_test(without_memory),
+        cmocka_unit_test(coercion),       cmocka_unit_test(config_readers),
+        cmocka_unit_test(routing),        cmocka_unit_test(discarding),
+        cmocka_unit_test(regex_budget),   cmocka_unit_test(regex_time),
+        cmocka_unit_test(masking),        cmocka_unit_test(picture_splitting),
+        cmocka_unit_test(trimming),       cmocka_unit_test(rows),
+        cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests_name("pipeline/parts", tests, NULL, NULL);
 }

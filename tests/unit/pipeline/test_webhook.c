@@ -36,7 +36,8 @@ static void hook(struct lab *l, int which, bool enabled)
     struct error err = {0};
     snprintf(path, sizeof path, "/%d", which);
     snprintf(name, sizeof name, "w%d", which);
-    auto_json row = json_pack("{s:s,s:s,s:b}", "name", name, "url", fake_peer_url(&peer, path, url, sizeof url), "enabled", (int)enabled);
+    auto_json row = json_pack("{s:s,s:s,s:b}", "name", name, "url",
+                              fake_peer_url(&peer, path, url, sizeof url), "enabled", (int)enabled);
     auto_json made = store_do_insert(&l->store, &table_webhooks, &l->scope, row, &err);
     if (!lab_check(l, made != NULL, "a webhook is made", __FILE__, __LINE__))
         print_error("%s\n", err.msg);
@@ -56,7 +57,9 @@ static void told_body(struct lab *l)
     struct error err;
     answers[0] = "{\"ok\":true}";
     hook(l, 0, true);
-    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .group = "g", .text = "hi"}, &out, &err) && !out.discarded);
+    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .group = "g", .text = "hi"}, &out,
+                        &err) &&
+                 !out.discarded);
     const char *body = strstr(peer.last, "\r\n\r\n");
     auto_json j = body ? json_parse(str_c(body + 4), &err) : NULL;
     check_text(l, json_z_or(j, "event_type", ""), "bot.group_message");
@@ -66,7 +69,8 @@ static void told_body(struct lab *l)
     check_text(l, json_z_or(d, "adapter_name", ""), "LabAdapter");
     check_text(l, json_z_or(json_object_get(d, "group"), "id", ""), "g");
     check_text(l, json_z_or(json_object_get(d, "sender"), "id", ""), "ann");
-    check(l, json_array_size(json_object_get(d, "message")) == 1 && json_f_or(d, "timestamp", 0) == 1700000000);
+    check(l, json_array_size(json_object_get(d, "message")) == 1 &&
+                 json_f_or(d, "timestamp", 0) == 1700000000);
     check(l, strstr(peer.last, "Content-Type: application/json") != NULL);
     check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .text = "hi"}, &out, &err));
     body = strstr(peer.last, "\r\n\r\n");
@@ -110,7 +114,8 @@ static void skipping_body(struct lab *l)
     answers[2] = "{\"skip_pipeline\":true}";
     struct accepted out;
     struct error err;
-    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .text = "hi"}, &out, &err) && out.discarded);
+    check(l, lab_accept(l, &(struct lab_say){.sender = "ann", .text = "hi"}, &out, &err) &&
+                 out.discarded);
 }
 
 static void push(void *arg)
@@ -135,7 +140,8 @@ static void limited_body(struct lab *l)
     check(l, task_spawn(g, "push", push, l, &err) && task_spawn(g, "push", push, l, &err));
     check(l, task_group_wait(g, &err));
     check(l, atomic_load(&most_open) <= 2);
-    check(l, atomic_load(&peer.requests) - before == 2); /* the others were left out, not made to wait */
+    check(l, atomic_load(&peer.requests) - before ==
+                 2); /* the others were left out, not made to wait */
     atomic_store(&slow_ms, 0);
     push(l); /* the slots are free again */
     check(l, atomic_load(&peer.requests) - before == 4);
@@ -181,6 +187,7 @@ int main(void)
 {
     base_init();
     log_setup(LOG_ERROR, false, -1);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(told), cmocka_unit_test(skipping), cmocka_unit_test(limited)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(told), cmocka_unit_test(skipping),
+                                       cmocka_unit_test(limited)};
     return cmocka_run_group_tests_name("pipeline/webhook", tests, NULL, NULL);
 }
