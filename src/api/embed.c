@@ -302,6 +302,10 @@ static void feedback(struct http_request *r)
         api_fail(r, 400, NULL, "message_id is required");
         return;
     }
+    if (json_string_length(id) > 255) {
+        api_fail(r, 400, NULL, "message_id must be at most 255 characters");
+        return;
+    }
     if (kind < 1 || kind > 3) {
         api_fail(r, 400, NULL, "feedback_type must be 1, 2 or 3");
         return;

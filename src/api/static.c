@@ -50,6 +50,8 @@ void api_static(struct http_request *r, struct api *a)
         http_answer_header(r, "Expires", S("0"));
     }
     http_answer_header(r, "X-Content-Type-Options", S("nosniff"));
+    /* No other site may lay the panel under its own page and catch clicks. */
+    http_answer_header(r, "X-Frame-Options", S("SAMEORIGIN"));
     const char *mime = mime_of_path(str_c(f->path));
     if (f->gzip && str_find(http_header_get(r, "Accept-Encoding"), S("gzip")) < 0) {
         struct str plain = inflated(r->arena, f);
