@@ -69,7 +69,7 @@ FIBER_TEST(test_environment_directory_group_and_descriptors)
 {
     struct error err;
     int status;
-    char text[1000], expect[100];
+    char text[1000];
     int stray = open("/dev/null", O_RDONLY); /* without close-on-exec */
     struct child_spec spec = {
         .argv = SH("pwd; echo $A-$HOME; ls /proc/self/fd | tr '\\n' ' '; trap - PIPE; "
@@ -82,8 +82,12 @@ FIBER_TEST(test_environment_directory_group_and_descriptors)
     CHECK(getpgid(child_pid(c)) == child_pid(c));
     read_all(c, 1, text, sizeof(text));
     MUST(child_wait(c, &status, &err));
-    snprintf(expect, sizeof(expect), "/usr\nb-\n0 1 2 3 SigBlk:%016xSigIgn:%016x", 0, 0);
-    CHECK(strcmp(text, expect) == 0);
+    unsigned long long blocked = 1, ignored = 1;
+    static const char before[] = "/usr\nb-\n0 1 2 3 ";
+    CHECK(strncmp(text, before, sizeof(before) - 1) == 0);
+    CHECK(sscanf(text + sizeof(before) - 1, "SigBlk:%llxSigIgn:%llx", &blocked, &ignored) == 2);
+    /* The C library ignores its own two, 32 and 33, in what posix_spawn started, as make does. */
+    CHECK(blocked == 0 && (ignored & ~(3ull << 31)) == 0);
     child_stop(c, 0);
     close(stray);
 
