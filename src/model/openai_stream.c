@@ -7,7 +7,8 @@ enum {
     EVENT_MAX = 10 * 1024 * 1024,
     TEXT_MAX = 16 * 1024 * 1024,
     CALLS_MAX = 128,
-    MERGE_MAX = 8,     /* deltas handed on together */
+    MERGE_FIRST = 8,   /* deltas handed on together, for a start */
+    MERGE_MOST = 4096, /* when we lag behind */
     WHOLE_FACTOR = 10, /* a stream may last this many times the time limit of silence */
 };
 
@@ -29,7 +30,8 @@ struct llm_stream {
     struct sse sse;
     struct str in;   /* bytes read and not yet fed */
     struct buf out;  /* visible text of the delta under way */
-    unsigned merged; /* events in it, at most MERGE_MAX */
+    unsigned merged; /* events in it, at most merge_max */
+    unsigned merge_max;
     struct buf text; /* all visible text */
     struct buf reasoning;
     struct think think;
@@ -340,9 +342,9 @@ static bool on_event(void *arg, struct str event, struct str data)
         on_delta(s, choice);
     if (s->out.n > 0)
         s->merged++;
-    /* What has come is handed on together: no needless steps for a burst, and yet an answer that comes at once is seen to
-     * grow. */
-    return !s->failed && !s->fragments && !s->finish_now && s->merged < MERGE_MAX;
+    /* What has come is handed on together: no needless steps for a burst, and yet an answer that
+     * comes at once is seen to grow. */
+    return !s->failed && !s->fragments && !s->finish_now && s->merged < s->merge_max;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -431,6 +433,7 @@ struct llm_stream *openai_open(struct model *m, const struct llm_request *req, s
         err_set(err, ERR_NOMEM, "out of memory");
         return NULL;
     }
+    s->merge_max = MERGE_FIRST;
     int timeout = req->timeout_ms > 0 ? req->timeout_ms : WIRE_TIMEOUT_MS;
     int64_t now = time_mono_us();
     model_ref(m);
@@ -505,6 +508,11 @@ bool openai_next(struct llm_stream *s, struct llm_delta *d, struct error *err)
         s->fragments = NULL;
         s->finish_now = false;
         s->merged = 0;
+        /* More waits behind what was handed on: we lag, and catch up in ever larger steps. */
+        bool lags = s->in.n > 0 && s->merge_max >= MERGE_FIRST;
+        s->merge_max = !lags                       ? MERGE_FIRST
+                       : s->merge_max < MERGE_MOST ? s->merge_max * 2
+                                                   : MERGE_MOST;
     }
     s->waiting = false;
     while (!s->failed && !s->marked_end && !ended && s->out.n == 0 && !s->fragments &&
