@@ -155,6 +155,9 @@ enum regex_mode { REGEX_SEARCH, REGEX_MATCH_START };
 enum regex_answer { REGEX_NO, REGEX_YES, REGEX_REJECTED };
 enum regex_answer regex_any(const json_t *patterns, struct str subject, enum regex_mode mode,
                             const char **why);
+/* The same for a fiber: matches on a worker and waits. False: the work could not be done. */
+bool regex_on_worker(const json_t *patterns, struct str subject, enum regex_mode mode,
+                     enum regex_answer *answer, const char **why, struct error *err) warn_unused;
 /* Replaces each match by mask_word, or by mask repeated for its length. New text in the arena; REGEX_YES if something was found. */
 enum regex_answer regex_mask(const json_t *patterns, struct str subject, struct str mask,
                              struct str mask_word, struct arena *a, struct str *out);

@@ -101,6 +101,31 @@ enum regex_answer regex_any(const json_t *patterns, struct str subject, enum reg
     return answer;
 }
 
+struct any_job {
+    const json_t *patterns;
+    struct str subject;
+    enum regex_mode mode;
+    enum regex_answer answer;
+    const char *why;
+};
+
+static void any_work(void *arg)
+{
+    struct any_job *j = arg;
+    j->answer = regex_any(j->patterns, j->subject, j->mode, &j->why);
+}
+
+bool regex_on_worker(const json_t *patterns, struct str subject, enum regex_mode mode,
+                     enum regex_answer *answer, const char **why, struct error *err)
+{
+    struct any_job j = {.patterns = patterns, .subject = subject, .mode = mode};
+    if (!task_work(any_work, &j, err))
+        return false;
+    *answer = j.answer;
+    *why = j.why;
+    return true;
+}
+
 /* One pattern over the whole text into `out`; *found set. False: rejected. */
 static bool mask_pattern(const struct budget *b, pcre2_code *re, struct str s, struct str mask,
                          struct str word, struct buf *out, bool *found)

@@ -1,25 +1,14 @@
 /* Which pipeline takes a message. pipeline.md §4.2. */
 #include "pipeline/engine.h"
 
-struct regex_job {
-    const json_t *patterns;
-    struct str subject;
-    enum regex_answer answer;
-    const char *why;
-};
-
-static void regex_work(void *arg)
-{
-    struct regex_job *j = arg;
-    j->answer = regex_any(j->patterns, j->subject, REGEX_SEARCH, &j->why);
-}
-
 static bool regex_hit(const json_t *value, struct str subject)
 {
     auto_json list = json_pack("[O]", value);
-    struct regex_job j = {.patterns = list, .subject = subject};
+    enum regex_answer answer = REGEX_NO;
+    const char *why = NULL;
     struct error err = {0};
-    return list && task_work(regex_work, &j, &err) && j.answer == REGEX_YES;
+    return list && regex_on_worker(list, subject, REGEX_SEARCH, &answer, &why, &err) &&
+           answer == REGEX_YES;
 }
 
 static bool compare(const char *op, struct str subject, const json_t *rule)

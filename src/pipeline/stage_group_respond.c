@@ -50,19 +50,6 @@ static bool by_prefix(struct run *r, const json_t *prefixes)
     return false;
 }
 
-struct regex_job {
-    const json_t *patterns;
-    struct str subject;
-    enum regex_answer answer;
-    const char *why;
-};
-
-static void regex_work(void *arg)
-{
-    struct regex_job *j = arg;
-    j->answer = regex_any(j->patterns, j->subject, REGEX_MATCH_START, &j->why);
-}
-
 static bool process(struct run *r, struct stage_result *out, struct error *err)
 {
     if (r->query->event.launcher == LAUNCHER_PERSON || r->query->routed_by_rule)
@@ -75,15 +62,16 @@ static bool process(struct run *r, struct stage_result *out, struct error *err)
         return true;
     const json_t *patterns = json_object_get(rules, "regexp");
     if (json_array_size(patterns) > 0) {
-        struct regex_job j = {.patterns = patterns,
-                              .subject = chain_text(r->query->arena, r->query->chain)};
-        if (!task_work(regex_work, &j, err))
+        enum regex_answer answer = REGEX_NO;
+        const char *why = NULL;
+        if (!regex_on_worker(patterns, chain_text(r->query->arena, r->query->chain),
+                             REGEX_MATCH_START, &answer, &why, err))
             return false;
-        if (j.answer == REGEX_YES)
+        if (answer == REGEX_YES)
             return true;
-        if (j.answer == REGEX_REJECTED)
-            out->console_notice = z_fmt(
-                r->query->arena, "a respond rule's pattern was rejected: %s", j.why ? j.why : "");
+        if (answer == REGEX_REJECTED)
+            out->console_notice =
+                z_fmt(r->query->arena, "a respond rule's pattern was rejected: %s", why ? why : "");
     }
     double chance = json_f_or(rules, "random", 0);
     uint32_t dice;
