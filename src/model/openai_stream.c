@@ -7,9 +7,10 @@ enum {
     EVENT_MAX = 10 * 1024 * 1024,
     TEXT_MAX = 16 * 1024 * 1024,
     CALLS_MAX = 128,
-    MERGE_FIRST = 8,   /* deltas handed on together, for a start */
-    MERGE_MOST = 4096, /* when we lag behind */
-    WHOLE_FACTOR = 10, /* a stream may last this many times the time limit of silence */
+    MERGE_MAX = 8,      /* deltas handed on together, or … */
+    MERGE_SHARE = 16,   /* … this part of what came before, once the answer is … */
+    MERGE_LONG = 16384, /* … longer than this many bytes */
+    WHOLE_FACTOR = 10,  /* a stream may last this many times the time limit of silence */
 };
 
 /* A tool call under way. Arguments come in small pieces, so they are collected here and not in
@@ -30,8 +31,7 @@ struct llm_stream {
     struct sse sse;
     struct str in;   /* bytes read and not yet fed */
     struct buf out;  /* visible text of the delta under way */
-    unsigned merged; /* events in it, at most merge_max */
-    unsigned merge_max;
+    unsigned merged; /* events in it */
     struct buf text; /* all visible text */
     struct buf reasoning;
     struct think think;
@@ -314,6 +314,14 @@ static void on_delta(struct llm_stream *s, const json_t *choice)
 }
 
 /* An event of the stream; false when there is something to hand out, or nothing more to read. */
+/* What has come is handed on together, so that a burst costs few steps; an answer that comes at once is still seen to
+ * grow. Each step costs its readers the whole text, so the steps of a long answer grow with it. */
+static bool full_step(const struct llm_stream *s)
+{
+    return s->merged >= MERGE_MAX &&
+           (s->text.n <= MERGE_LONG || s->out.n >= s->text.n / MERGE_SHARE);
+}
+
 static bool on_event(void *arg, struct str event, struct str data)
 {
     struct llm_stream *s = arg;
@@ -342,9 +350,7 @@ static bool on_event(void *arg, struct str event, struct str data)
         on_delta(s, choice);
     if (s->out.n > 0)
         s->merged++;
-    /* What has come is handed on together: no needless steps for a burst, and yet an answer that
-     * comes at once is seen to grow. */
-    return !s->failed && !s->fragments && !s->finish_now && s->merged < s->merge_max;
+    return !s->failed && !s->fragments && !s->finish_now && !full_step(s);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -433,7 +439,6 @@ struct llm_stream *openai_open(struct model *m, const struct llm_request *req, s
         err_set(err, ERR_NOMEM, "out of memory");
         return NULL;
     }
-    s->merge_max = MERGE_FIRST;
     int timeout = req->timeout_ms > 0 ? req->timeout_ms : WIRE_TIMEOUT_MS;
     int64_t now = time_mono_us();
     model_ref(m);
@@ -508,11 +513,6 @@ bool openai_next(struct llm_stream *s, struct llm_delta *d, struct error *err)
         s->fragments = NULL;
         s->finish_now = false;
         s->merged = 0;
-        /* More waits behind what was handed on: we lag, and catch up in ever larger steps. */
-        bool lags = s->in.n > 0 && s->merge_max >= MERGE_FIRST;
-        s->merge_max = !lags                       ? MERGE_FIRST
-                       : s->merge_max < MERGE_MOST ? s->merge_max * 2
-                                                   : MERGE_MOST;
     }
     s->waiting = false;
     while (!s->failed && !s->marked_end && !ended && s->out.n == 0 && !s->fragments &&

@@ -436,6 +436,41 @@ static void test_shapes(void **state)
     run(body_shapes);
 }
 
+/* How often the model is heard when `deltas` pieces of its answer come in one burst. */
+static void ask_burst(size_t deltas, struct result *r)
+{
+    auto_buf burst = BUF(4 << 20);
+    for (size_t i = 0; i < deltas; i++)
+        buf_z(&burst, SAID("0123456789"));
+    buf_z(&burst, STOP DONE);
+    struct model *m = make_plain();
+    script(buf_cstr(&burst), NULL, NULL);
+    ask(m, (struct llm_request){0}, true, r);
+    model_unref(m);
+}
+
+static void body_bursts(void)
+{
+    static const struct {
+        size_t deltas, least, most; /* steps */
+    } cases[] = {{1, 1, 3}, {8, 1, 3}, {100, 12, 16}, {1000, 125, 130}, {20000, 210, 300}};
+    for (size_t i = 0; i < array_len(cases); i++) {
+        struct result r;
+        ask_burst(cases[i].deltas, &r);
+        check(r.ok && r.text.n == 10 * cases[i].deltas);
+        if (r.deltas < cases[i].least || r.deltas > cases[i].most)
+            snprintf(t.failed, sizeof(t.failed), "%zu deltas in %zu steps", cases[i].deltas,
+                     r.deltas);
+        done(&r);
+    }
+}
+
+/* An answer that comes at once is seen to grow; the steps of a long one do not cost its square. */
+static void test_bursts(void **state)
+{
+    run(body_bursts);
+}
+
 /* ---- errors, keys, repeats ------------------------------------------------------------------- */
 
 #define ERROR(line, message, code) \
@@ -679,6 +714,7 @@ int main(void)
         cmocka_unit_test(test_errors),      cmocka_unit_test(test_repeats),
         cmocka_unit_test(test_unreachable), cmocka_unit_test(test_embed),
         cmocka_unit_test(test_rerank),      cmocka_unit_test(test_scan),
+        cmocka_unit_test(test_bursts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
