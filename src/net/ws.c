@@ -198,6 +198,7 @@ struct ws *ws_new(int fd, const struct ws_opts *opts, struct http_server *server
     w->message_max = opts && opts->message_max ? opts->message_max : (size_t)10 << 20;
     w->queue_max = opts && opts->queue_max ? opts->queue_max : (size_t)8 << 20;
     w->ping_ms = opts ? opts->ping_ms : 0;
+    w->fragments_max = opts ? opts->fragments_max : 0;
     w->message = BUF(w->message_max);
     w->out.b.max = w->queue_max + WS_CONTROL_ROOM;
     w->last_us = time_mono_us();

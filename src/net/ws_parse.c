@@ -49,9 +49,13 @@ static void on_start(wslay_event_context_ptr ctx,
     if (w->in_control)
         return;
     w->in_message = true;
-    if (f->opcode != WSLAY_CONTINUATION_FRAME)
+    if (f->opcode != WSLAY_CONTINUATION_FRAME) {
         w->type = f->opcode;
-    if (f->payload_length > w->message_max - w->message.n) {
+        w->fragments = 0;
+    }
+    w->fragments++;
+    if (f->payload_length > w->message_max - w->message.n ||
+        (w->fragments_max && w->fragments > w->fragments_max)) {
         w->too_big = true;
         wslay_event_shutdown_read(ctx);
     }

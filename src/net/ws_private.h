@@ -46,6 +46,7 @@ struct ws {
     struct task_timer ping;
     int64_t last_us; /* last byte received */
     size_t message_max, queue_max;
+    unsigned fragments, fragments_max; /* of the message that is coming */
     int ping_ms;
     uint8_t watched;
     uint8_t type; /* opcode of the message that is coming */

@@ -36,8 +36,10 @@ struct rpc_transport {
 };
 /* Two descriptors, made non-blocking. `owned`: closed at the end. NULL when memory ends. */
 struct rpc_transport *rpc_stdio(int in, int out, bool owned, struct error *err);
-/* Takes the socket over. Frames to send are split at `fragment` bytes (0: never). */
-struct rpc_transport *rpc_websocket(struct ws *stolen, size_t fragment, struct error *err);
+/* Text messages of a socket, which it takes over; a binary one is ERR_PROTOCOL. The socket should
+ * have been opened with rpc_ws_opts. */
+struct rpc_transport *rpc_websocket(struct ws *stolen, struct error *err);
+extern const struct ws_opts rpc_ws_opts;
 
 /* The reader of the line framing alone: bytes in, messages out (for tests and fuzzing). */
 struct rpc_lines {
@@ -97,8 +99,10 @@ void rpc_stream_end(struct rpc_request *r);
  * RuntimeError …). */
 void rpc_fail(struct rpc_request *r, const struct error *err);
 void rpc_fail_text(struct rpc_request *r, const char *class_name, struct str text);
-/* Ends a request from outside its fiber: it is answered with this error at once, then its fiber is
- * cancelled. */
+/* ValueError: Action <name> not found. */
+void rpc_fail_unknown(struct rpc_request *r);
+/* Ends a request from outside its fiber, which is cancelled; what it is answered with is this error,
+ * whatever its handler says then. Does not wait. */
 void rpc_abort(struct rpc_request *r, const struct error *err);
 /* KeyError: '<name>' with class and text as err. Member of data that must be there. */
 const json_t *rpc_need(const struct rpc_request *r, const char *name, struct error *err);
