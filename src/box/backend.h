@@ -170,7 +170,7 @@ struct box_backend {
 
     /* Runs a command to its end, reading both streams at the same time and on past the cap.
      * Standard input is empty. What it leaves in the background stays, but holds up the answer
-     * for 500 ms at most once the command itself has ended. True also when it failed or timed out;
+     * for BOX_LINGER_MS at most once the command itself has ended. True also when it failed or timed out;
      * false when it could not be run. `out` is zeroed by the caller, who frees it in any case. */
     bool (*exec)(void *session, const struct box_exec_spec *spec, struct box_exec_result *out,
                  struct error *err);
@@ -192,31 +192,28 @@ struct box_backend {
 };
 
 extern const struct box_backend box_backend_host;
-/* All that are built, NULL-terminated, in the order in which an empty box.backend tries them. */
+/* All that are built, NULL-terminated. */
 extern const struct box_backend *const box_backends[];
-/* The backends that "local" tries, likewise. */
+/* Those that an empty box.backend and "local" try, in this order. */
+extern const struct box_backend *const box_backends_auto[];
 extern const struct box_backend *const box_backends_local[];
 const struct box_backend *box_backend_find(const char *name); /* NULL: none is called so */
 
-/* ---- helpers for backends -------------------------------------------------------------------- */
-/* Adds what was read from a stream. False: memory. */
-bool box_capture_add(struct box_capture *c, const void *p, size_t n);
-/* Reads both descriptors (non-blocking) at the same time until both have ended, or `*ended` is
- * true and grace_ms have passed since box_drain_notify. True: ended. False: cancelled, deadline of
- * the fiber, memory. */
-struct box_drain {
-    int out, err; /* stay the caller's; -1: none */
-    struct box_exec_result *result;
-    struct task_group *group; /* private */
-    struct task_cond news;    /* private */
-    int open;                 /* private */
-    bool failed;              /* private */
-};
-/* Starts two reading fibers below the running one's group. */
-bool box_drain_start(struct box_drain *d, struct error *err) warn_unused;
-/* Waits until both streams have ended, at most ms. */
-bool box_drain_wait(struct box_drain *d, int64_t ms, struct error *err) warn_unused;
-/* Ends the fibers. The descriptors are free afterwards. */
-void box_drain_end(struct box_drain *d);
+/* ---- helpers for backends ---------------------------------------------------------------------- */
+/* Adds what was read from a stream, of which `max` bytes are kept. False: memory. */
+bool box_capture_add(struct box_capture *c, size_t max, const void *p, size_t n);
+/* Reads the output of a command: both descriptors (non-blocking, the caller's; -1: none) at the
+ * same time, in fibers of their own, into `result`. NULL on failure. */
+struct box_drain;
+struct box_drain *box_drain_start(int out, int err_fd, size_t max, struct box_exec_result *result,
+                                  struct error *err);
+/* Waits until both streams have ended, at most ms. False: not yet, or the fiber was cancelled. */
+bool box_drain_wait(struct box_drain *d, int64_t ms);
+/* Ends the reading and releases; the descriptors are free afterwards. False: memory had ended, so
+ * that output is missing. */
+bool box_drain_end(struct box_drain *d);
+enum { BOX_LINGER_MS = 500 }; /* for output of what a command left in the background */
+/* Exit code of a status as of waitpid. */
+int box_exit_code(int status);
 
 #endif
