@@ -14,5 +14,7 @@ struct app_options {
 int app_serve(const struct app_options *o);
 int app_migrate(const struct app_options *o, bool check_only);
 int app_doctor(const struct app_options *o);
+/* The arguments behind `parley box`. */
+int app_box(int argc, char **argv);
 
 #endif

@@ -1,4 +1,4 @@
-/* Command line: parley serve | migrate | doctor | version. */
+/* Command line: parley serve | box | migrate | doctor | version. */
 #include "app/app.h"
 
 #include <malloc.h>
@@ -11,6 +11,7 @@ static const char usage[] =
     "\n"
     "  serve     serves panel and API (see config.yaml in the data directory)\n"
     "            [--standalone-runtime] [--standalone-box]: those runtimes are processes of their own\n"
+    "  box       the sandbox runtime, a process of its own; parley box --help\n"
     "  migrate   brings the database to the newest schema and says what it holds; --check: only says it\n"
     "  doctor    says what is missing on this machine and what is enforced\n"
     "  version   prints the version\n"
@@ -55,6 +56,8 @@ int main(int argc, char **argv)
     /* One arena for all threads: the others only borrow memory for moments, and each arena of the C library would keep some. */
     mallopt(M_ARENA_MAX, 2);
     base_init();
+    if (argc > 1 && strcmp(argv[1], "box") == 0)
+        return app_box(argc - 2, argv + 2);
     struct app_options o = {.data_dir = default_data()};
     const char *command = NULL, *debug = getenv("DEBUG");
     bool check = false;

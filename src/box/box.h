@@ -80,4 +80,18 @@ struct box_service {
     const char *(*outbox_key)(void *self, struct query *query);
 };
 
+/* ---- the runtime process, `parley box` (box.md §0 to §8) ---------------------------------------- */
+struct box_options {
+    bool stdio;       /* control over standard input and output; else over WebSocket */
+    const char *host; /* address to listen on; NULL: loopback in stdio mode and without a token,
+                         else all */
+    uint16_t port;    /* 0: any */
+    bool debug, json_logs;
+};
+/* Runs until a signal or, in stdio mode, the end of its input; the exit status. Reads
+ * LANGBOT_BOX_CONFIG, LANGBOT_BOX_CONTROL_TOKEN, LANGBOT_BOX_TRUSTED_INSTANCE_UUID,
+ * LANGBOT_BOX_ALLOW_UNSAFE_SOFT_STORAGE_LIMITS, PARLEY_BOX_STATE. The log goes to standard error
+ * only. */
+int box_run(const struct box_options *o);
+
 #endif

@@ -111,8 +111,8 @@ bool path_has_dots(struct str path)
     return false;
 }
 
-bool session_id_read(const json_t *value, const char *class_name, struct str *out,
-                     struct error *err)
+bool box_session_id_read(const json_t *value, const char *class_name, struct str *out,
+                         struct error *err)
 {
     *out = str_trim(json_sv(value));
     if (!json_is_string(value) || out->n == 0 || out->n > SPEC_ID_MAX)

@@ -260,8 +260,8 @@ bool spec_read(struct arena *a, const json_t *data, struct spec *out, struct err
     struct reading r = {a, data, err};
     const json_t *skill = json_object_get(data, "skill_name");
     *out = (struct spec){0};
-    if (!session_id_read(json_object_get(data, "session_id"), "BoxValidationError",
-                         &out->session_id, err))
+    if (!box_session_id_read(json_object_get(data, "session_id"), "BoxValidationError",
+                             &out->session_id, err))
         return false;
     if (skill && !json_is_null(skill))
         return spec_refuse(err, "skill_name is not supported: skills are mounted by the core");

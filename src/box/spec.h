@@ -59,8 +59,8 @@ bool process_spec_read(struct arena *a, const json_t *spec, struct process_spec 
 const char *process_id_read(struct arena *a, const json_t *value, struct error *err);
 
 /* A logical session id: trimmed, not blank, bounded, without control characters. */
-bool session_id_read(const json_t *value, const char *class_name, struct str *out,
-                     struct error *err) warn_unused;
+bool box_session_id_read(const json_t *value, const char *class_name, struct str *out,
+                         struct error *err) warn_unused;
 /* Lexically: single slashes, no "." and "..", no slash at the end but for "/". */
 const char *path_normal(struct arena *a, struct str path);
 /* `path` is `root` or lies below it, by components. */
