@@ -7,7 +7,7 @@ run=(
     gcc libc6-dev make meson ninja-build pkg-config
     libuv1-dev libcurl4-openssl-dev libssl-dev libargon2-dev libjansson-dev libfyaml-dev
     libsqlite3-dev libpq-dev libpcre2-dev
-    libutf8proc-dev zlib1g-dev libwslay-dev node-llhttp
+    libutf8proc-dev zlib1g-dev libwslay-dev node-llhttp libseccomp-dev
     libcmocka-dev # the build configures the unit tests too
     libcairo2 libfreetype6 # loaded when a long answer becomes a picture
     ca-certificates python3 python3-venv # Node.js for the panel, where Debian's is too old
