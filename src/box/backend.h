@@ -191,7 +191,7 @@ struct box_backend {
     void (*clean_orphans)(void *self);
 };
 
-extern const struct box_backend box_backend_host;
+extern const struct box_backend box_backend_host, box_backend_jail;
 /* All that are built, NULL-terminated. */
 extern const struct box_backend *const box_backends[];
 /* Those that an empty box.backend and "local" try, in this order. */

@@ -10,9 +10,9 @@
 enum { READ_SIZE = 64 * 1024 };
 
 /* "host" is tried by no automatic choice: it isolates nothing. */
-const struct box_backend *const box_backends[] = {&box_backend_host, NULL};
-const struct box_backend *const box_backends_auto[] = {NULL};
-const struct box_backend *const box_backends_local[] = {NULL};
+const struct box_backend *const box_backends[] = {&box_backend_jail, &box_backend_host, NULL};
+const struct box_backend *const box_backends_auto[] = {&box_backend_jail, NULL};
+const struct box_backend *const box_backends_local[] = {&box_backend_jail, NULL};
 
 const struct box_backend *box_backend_find(const char *name)
 {
