@@ -162,13 +162,20 @@ static bool await(struct jail_session *s, struct jail_call *c, int64_t ms, struc
     return ok;
 }
 
-static bool finish(struct jail_session *s, struct jail_call *c, bool whole, struct error *err)
+static bool finish(struct jail_session *s, struct jail_call *c, bool whole,
+                   struct box_exec_result *out, struct error *err)
 {
+    static const char over[] = "The workspace is over its quota; the session has been ended.\n";
     if (c->failed)
         return err_set(err, ERR_IO, "the command cannot be started: %s", c->why);
+    if (s->over_quota) { /* as if by a signal; the one who wrote is to read why */
+        out->exit_code = 128 + SIGKILL;
+        return box_capture_add(&out->err, BOX_CAPTURE_MAX, over, sizeof over - 1) ||
+               err_set(err, ERR_NOMEM, "out of memory for the output of a command");
+    }
     if (!c->ended)
         return err_set(err, ERR_IO, "the sandbox ended while the command ran");
-    (void)s;
+    out->exit_code = c->code;
     return whole || err_set(err, ERR_NOMEM, "out of memory for the output of a command");
 }
 
@@ -204,8 +211,7 @@ static bool jail_exec(void *session, const struct box_exec_spec *spec, struct bo
     close_streams(&p);
     if (!sent || canceled)
         return false;
-    out->exit_code = c.code;
-    return out->timed_out ? true : finish(s, &c, whole, err);
+    return out->timed_out ? true : finish(s, &c, whole, out, err);
 }
 
 /* ---- managed processes ----------------------------------------------------------------------- */
@@ -239,7 +245,7 @@ static bool started(struct jail_session *s, struct jail_call *c, struct error *e
         jail_end_call(s, c, SIGKILL);
         return false;
     }
-    if (c->started || c->ended)
+    if (!c->failed && (c->started || c->ended))
         return true;
     return err_set(err, ERR_IO, "the process cannot be started: %s",
                    c->failed ? c->why : "the sandbox has ended");
@@ -397,7 +403,12 @@ static void *jail_start_session(void *backend, const struct box_session_spec *sp
         err_tag(err, ERR_TOO_LARGE, 0, "BoxValidationError", "too many or too long mounts");
         return NULL;
     }
-    return jail_session_start(self, &s, id, buf_view(&texts), fds, count, err);
+    struct jail_session *made = jail_session_start(self, &s, id, buf_view(&texts), fds, count, err);
+    if (made && s.file_bytes > 0 && !jail_quota_watch(made, spec->primary->fd, s.file_bytes, err)) {
+        jail_session_stop(made);
+        return NULL;
+    }
+    return made;
 }
 
 static const char *jail_name(void *session)
@@ -457,21 +468,15 @@ static bool jail_configure(void *backend, const json_t *section, struct error *e
     return true;
 }
 
-static bool lives(void *arg, const char *instance)
-{
-    return box_instance_alive(arg, instance);
-}
-
 static void sweep(void *arg)
 {
-    jail_cgroups_sweep(lives, arg);
+    jail_cgroups_sweep();
 }
 
 static void jail_clean(void *backend)
 {
-    struct jail_self *self = backend;
     struct error err;
-    if (!task_work(sweep, (void *)(uintptr_t)self->env, &err) && err.code != ERR_CANCELED)
+    if (!task_work(sweep, NULL, &err) && err.code != ERR_CANCELED)
         log_warn("box", "jail: orphans could not be looked for: %s", err.msg);
 }
 

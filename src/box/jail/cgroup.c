@@ -71,6 +71,18 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
+/* When a process was started, in the kernel's ticks; 0: there is none. With the id it names a process for
+ * good. */
+static unsigned long long start_time(long pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    const char *p = get(path, text, sizeof text) ? strrchr(text, ')') : NULL;
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
 /* ---- finding --------------------------------------------------------------------------------- */
 /* The directory of this process in the hierarchy of a controller (NULL: of version 2), from
  * /proc/self/cgroup: lines "7:cpu,cpuacct:/path". */
@@ -165,7 +177,8 @@ static bool delegate_v2(const char *dir)
 
 static bool make_base(struct jail_cgroups *g, int c, const char *own, const char *instance)
 {
-    snprintf(g->base[c], sizeof g->base[c], "%.430s/" PREFIX "%s", own, instance);
+    snprintf(g->base[c], sizeof g->base[c], "%.400s/" PREFIX "%.12s.%d.%llu", own, instance,
+             (int)getpid(), start_time(getpid()));
     return mkdir(g->base[c], 0755) == 0 || errno == EEXIST;
 }
 
@@ -348,7 +361,15 @@ static void sweep_instance(const char *dir)
     rmdir(dir);
 }
 
-void jail_cgroups_sweep(bool (*alive)(void *arg, const char *instance), void *arg)
+/* Whether the runtime that made a directory is gone: its name ends with the id and the start of it. */
+static bool is_orphan(const char *name)
+{
+    const char *pid = strchr(name, '.');
+    const char *start = pid ? strchr(pid + 1, '.') : NULL;
+    return start && start_time(strtol(pid + 1, NULL, 10)) != strtoull(start + 1, NULL, 10);
+}
+
+void jail_cgroups_sweep(void)
 {
     char table[4096], own[PATH_SIZE], path[PATH_SIZE + 600];
     if (!get("/proc/self/cgroup", table, sizeof table))
@@ -358,13 +379,11 @@ void jail_cgroups_sweep(bool (*alive)(void *arg, const char *instance), void *ar
             continue;
         DIR *d = opendir(own);
         for (struct dirent *e; d && (e = readdir(d));) {
-            if (strncmp(e->d_name, PREFIX, sizeof PREFIX - 1) != 0)
+            if (strncmp(e->d_name, PREFIX, sizeof PREFIX - 1) != 0 ||
+                !is_orphan(e->d_name + sizeof PREFIX - 1))
                 continue;
-            const char *instance = e->d_name + sizeof PREFIX - 1;
-            if (strcmp(instance, "runtime") != 0 && !alive(arg, instance)) {
-                snprintf(path, sizeof path, "%s/%s", own, e->d_name);
-                sweep_instance(path);
-            }
+            snprintf(path, sizeof path, "%s/%s", own, e->d_name);
+            sweep_instance(path);
         }
         if (d)
             closedir(d);

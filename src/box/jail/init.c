@@ -34,8 +34,15 @@ static noreturn void fail(int sock, const char *why)
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
-static bool network(const struct jail_start *s, int *listener, char *why)
+/* A new network namespace with its loopback up, or the one of a session that has ended. */
+static bool network(const struct jail_zygote *z, const struct jail_tree *t, int *listener)
 {
+    const struct jail_start *s = t->start;
+    char *why = t->why;
+    if (t->netns >= 0)
+        return setns(t->netns, CLONE_NEWNET) == 0 || jail_why(why, "network namespace");
+    if (unshare(CLONE_NEWNET) < 0)
+        return jail_why(why, "network namespace");
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return jail_why(why, "socket");
@@ -53,6 +60,13 @@ static bool network(const struct jail_start *s, int *listener, char *why)
         return ok;
     }
     close(fd);
+    int own =
+        ok && t->privileged && !s->network ? open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC) : -1;
+    if (own >= 0) {
+        struct jail_loan loan = {t->serial};
+        jail_send(z->pool[1], &loan, sizeof loan, NULL, 0, &own, 1);
+        close(own);
+    }
     return ok;
 }
 
@@ -71,14 +85,16 @@ static void make(const struct jail_zygote *z, struct jail_tree *t, int sock, int
         fail(sock, why);
     if (t->privileged && !jail_tree_clone(t))
         fail(sock, why);
-    if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0) {
+    if (!network(z, t, listener))
+        fail(sock, why);
+    if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0) {
         jail_why(why, "namespaces");
         fail(sock, why);
     }
     if (!t->privileged && !jail_tree_clone(t))
         fail(sock, why);
-    if (sethostname("box", 3) < 0 || !network(t->start, listener, why) || !jail_tree_enter(t) ||
-        !jail_limits(t->start, why) || !jail_become(t->privileged, t->uid, t->proc, why))
+    if (sethostname("box", 3) < 0 || !jail_tree_enter(t) || !jail_limits(t->start, why) ||
+        !jail_become(t->privileged, t->uid, t->proc, why))
         fail(sock, why);
     /* Changing the user has taken this back. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);

@@ -118,8 +118,8 @@ int64_t jail_cgroups_throttled(const struct jail_cgroups *g, const char *id);
 /* Removes the session's. False: something is still inside (try again). */
 bool jail_cgroups_remove(const struct jail_cgroups *g, const char *id);
 void jail_cgroups_leave(const struct jail_cgroups *g); /* the runtime's own directories */
-/* Kills what is in, and removes, directories of instances for which `alive` is false. */
-void jail_cgroups_sweep(bool (*alive)(void *arg, const char *instance), void *arg);
+/* Kills what is in, and removes, directories of runtimes that do not live any more. */
+void jail_cgroups_sweep(void);
 
 /* ---- tree.c: what the session sees ----------------------------------------------------------- */
 struct jail_mount {
@@ -136,8 +136,10 @@ struct jail_tree {
     bool privileged;
     uid_t uid; /* of the session's user, as files must be owned now */
     gid_t gid;
-    int root; /* of the new tree */
-    int proc; /* a /proc of the session that may be written, until the end of the set-up */
+    int netns;       /* a network namespace to take, -1: a new one */
+    uint32_t serial; /* of the session, for jail_lend */
+    int root;        /* of the new tree */
+    int proc;        /* a /proc of the session that may be written, until the end of the set-up */
     char *why;
 };
 /* Clones the mounts while the process is still in the host's mount namespace. */
@@ -179,10 +181,17 @@ int jail_zygote_start(const char *instance, struct jail_cgroups *groups, pid_t *
                       struct error *err);
 struct jail_zygote {
     int sock;
+    int pool[2]; /* inits write their network namespaces to [1] */
     struct jail_hello hello;
     struct jail_cgroups groups;
     uid_t outer_uid;
     gid_t outer_gid;
+};
+/* Network namespaces are dear to make and to remove (the kernel does it one after the other), and a
+ * session can change nothing in one that is not its own. So those of ended sessions are used again;
+ * those with a way out are not. */
+struct jail_loan {
+    uint32_t serial; /* of the session; its namespace comes with the message */
 };
 /* The life of a session's first process. `parts`: start message; never returns. */
 noreturn void jail_init(const struct jail_zygote *z, struct jail_tree *t, int sock);

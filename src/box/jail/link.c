@@ -237,7 +237,9 @@ void jail_session_stop(struct jail_session *s)
         close(s->pidfd);
     if (s->listener >= 0)
         close(s->listener);
-    s->sock = s->pidfd = s->listener = -1;
+    if (s->quota_dir >= 0)
+        close(s->quota_dir);
+    s->sock = s->pidfd = s->listener = s->quota_dir = -1;
     if (s->slot >= 0 && ended)
         s->self->used[s->slot / 8] &= (uint8_t) ~(1u << s->slot % 8);
     jail_session_drop(s);
@@ -261,8 +263,13 @@ static struct jail_session *new_session(struct jail_self *self, int *theirs, str
         err_set(err, ERR_NOMEM, "out of memory for a session");
         return NULL;
     }
-    *s = (struct jail_session){
-        .self = self, .refs = 1, .slot = -1, .sock = -1, .pidfd = -1, .listener = -1};
+    *s = (struct jail_session){.self = self,
+                               .refs = 1,
+                               .slot = -1,
+                               .sock = -1,
+                               .pidfd = -1,
+                               .listener = -1,
+                               .quota_dir = -1};
     list_init(&s->calls);
     s->group = task_group_new(self->env->group, "jail session");
     if (!s->group || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {

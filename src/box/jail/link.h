@@ -33,7 +33,10 @@ struct jail_session {
     struct task_cond news;
     struct list calls;
     uint32_t last_id;
-    int listener; /* of the way out, -1: none */
+    int quota_dir; /* watched for its quota, -1: none */
+    int64_t quota_bytes;
+    bool over_quota; /* and was ended for it */
+    int listener;    /* of the way out, -1: none */
     char why[JAIL_TEXT_MAX];
 };
 
@@ -75,6 +78,9 @@ void jail_end_call(struct jail_session *s, struct jail_call *c, int sig);
 void jail_send_signal(struct jail_session *s, uint32_t id, int sig);
 bool jail_link_send(struct jail_session *s, const void *head, size_t n, struct str body,
                     const int *fds, int count, struct error *err) warn_unused;
+/* Ends the session when there is more than `bytes` in the directory. */
+bool jail_quota_watch(struct jail_session *s, int dir, int64_t bytes,
+                      struct error *err) warn_unused;
 /* Everything that a session has, tried in one (probe.c). */
 void jail_probe_session(struct jail_self *self, const char *workspace, struct box_probe *out);
 /* A file in memory with the text, at its beginning. */

@@ -21,7 +21,14 @@
 #include <linux/filter.h>
 #include <linux/sched.h>
 
-enum { STACK = 256 << 10, ID_SIZE = 200, LIVE_MAX = 6000, IDMAPS = 256, GONE_MAX = 512 };
+enum {
+    STACK = 256 << 10,
+    ID_SIZE = 200,
+    LIVE_MAX = 6000,
+    IDMAPS = 256,
+    GONE_MAX = 512,
+    SPARE_MAX = 64
+};
 
 static struct sock_filter program[JAIL_FILTER_MAX];
 static struct sock_fprog filter = {0, program};
@@ -34,8 +41,13 @@ const struct sock_fprog *jail_filter(void)
 /* Sessions whose first process lives, and cgroups that could not be removed at once. */
 static struct {
     pid_t pid;
+    uint32_t serial;
+    int netns; /* to be used again, -1: not */
     char id[ID_SIZE];
 } live[LIVE_MAX];
+static uint32_t serials;
+static int spare[SPARE_MAX]; /* network namespaces that nobody is in */
+static size_t spare_n;
 static char gone[GONE_MAX][ID_SIZE];
 static size_t gone_n;
 
@@ -189,16 +201,23 @@ static void start_session(const struct jail_zygote *z, struct jail_tree *t, int 
         t->uid = t->gid = JAIL_LOCAL_ID;
     for (uint32_t i = 0; t->privileged && i < t->start->mounts; i++)
         t->mounts[i].idmap = idmap_of(t->uid, t->mounts[i].fd);
+    bool reuse = t->privileged && !t->start->network && spare_n > 0;
+    t->netns = reuse ? spare[--spare_n] : -1;
+    t->serial = ++serials;
     int pidfd = -1;
     pid_t pid = clone_init(z, &pidfd);
     if (pid == 0)
         jail_init(z, t, sock);
     if (pid < 0) {
+        if (reuse)
+            spare_n++;
         jail_why(why, "clone");
         refuse(sock, why);
         return;
     }
     live[slot].pid = pid;
+    live[slot].serial = t->serial;
+    live[slot].netns = t->netns;
     snprintf(live[slot].id, sizeof live[slot].id, "%s", t->id);
     struct jail_msg m = {.kind = JAIL_PID, .status = pid};
     jail_send(sock, &m, sizeof m, NULL, 0, &pidfd, 1);
@@ -226,6 +245,35 @@ static bool one_request(const struct jail_zygote *z)
     return true;
 }
 
+/* Takes the namespaces that new sessions have made. */
+static void take_loans(const struct jail_zygote *z)
+{
+    struct jail_loan loan;
+    for (;;) {
+        int fd = -1, count = 1;
+        if (jail_recv(z->pool[0], &loan, sizeof loan, &fd, &count, MSG_DONTWAIT) !=
+            (ssize_t)sizeof loan)
+            return;
+        for (size_t i = 0; count && i < LIVE_MAX; i++)
+            if (live[i].pid && live[i].serial == loan.serial) {
+                live[i].netns = fd;
+                fd = -1;
+                break;
+            }
+        if (count && fd >= 0)
+            close(fd);
+    }
+}
+
+static void keep_netns(int *fd)
+{
+    if (*fd >= 0 && spare_n < SPARE_MAX)
+        spare[spare_n++] = *fd;
+    else if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
 /* ---- ending ---------------------------------------------------------------------------------- */
 static void reap(const struct jail_zygote *z)
 {
@@ -234,6 +282,7 @@ static void reap(const struct jail_zygote *z)
         for (size_t i = 0; i < LIVE_MAX; i++)
             if (live[i].pid == pid) {
                 live[i].pid = 0;
+                keep_netns(&live[i].netns);
                 if (!jail_cgroups_remove(&z->groups, live[i].id) && gone_n < GONE_MAX)
                     memcpy(gone[gone_n++], live[i].id, ID_SIZE);
                 break;
@@ -291,7 +340,8 @@ static void forget_signals(void)
 {
     for (int s = 1; s < NSIG; s++)
         signal(s, SIG_DFL);
-    signal(SIGPIPE, SIG_IGN);
+    /* Too long a file is an error of write for commands, not their end. */
+    signal(SIGXFSZ, SIG_IGN);
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
@@ -378,11 +428,13 @@ static int serve(void *arg)
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (!jail_send(z->sock, &z->hello, sizeof z->hello, NULL, 0, NULL, 0))
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, z->pool) < 0 ||
+        !jail_send(z->sock, &z->hello, sizeof z->hello, NULL, 0, NULL, 0))
         leave(z);
     for (;;) {
-        struct pollfd p[2] = {{z->sock, POLLIN, 0}, {signals, POLLIN, 0}};
-        poll(p, 2, gone_n ? 20 : -1);
+        struct pollfd p[] = {{z->sock, POLLIN, 0}, {signals, POLLIN, 0}, {z->pool[0], POLLIN, 0}};
+        poll(p, array_len(p), gone_n ? 20 : -1);
+        take_loans(z); /* before the end of who made them */
         if (p[1].revents) {
             struct signalfd_siginfo info;
             while (read(signals, &info, sizeof info) > 0)

@@ -60,6 +60,9 @@ static void background(struct lab *lab)
     int64_t t0 = time_mono_us();
     assert_string_equal(lab_exec(lab, s, cmd).out, "done");
     assert_true(time_mono_us() - t0 < 10000000);
+    struct error err;
+    for (int i = 0; i < 500 && lab_processes(seconds) != 1; i++)
+        assert_true(task_sleep_ms(10, &err));
     assert_int_equal(lab_processes(seconds), 1); /* it stays, as in any container */
     lab->b->stop_session(s);
     assert_int_equal(lab_processes(seconds), 0);
@@ -231,6 +234,35 @@ static void limits(struct lab *lab)
     lab->b->stop_session(s);
 }
 
+/* A directory of the host without a quota of the kernel: bounded all the same, if late. */
+static void quota(struct lab *lab)
+{
+    static const char *const fills[] = {
+        "head -c 100M /dev/zero > f; echo $?; wc -c < f",
+        "i=0; while head -c 1M /dev/zero > f$i; do i=$((i+1)); [ $i -gt 400 ] && exit 0; sleep 0.05; done",
+        "mkdir d; i=0; while true > d/$i; do i=$((i+1)); [ $i -gt 200000 ] && exit 0; done"};
+    for (size_t i = 0; i < array_len(fills); i++) {
+        struct box_mount m = {lab->shared_fd, lab->shared, "/workspace", BOX_MOUNT_RW};
+        struct box_session_spec spec = lab_spec(lab);
+        spec.primary = &m;
+        spec.workspace_quota_mb = 8;
+        void *s = lab_start(lab, &spec);
+        struct said r = lab_exec(lab, s, fills[i]);
+        if (i == 0) {
+            assert_string_equal(r.out, "1\n8388608"); /* a single file: by the kernel */
+        } else {
+            assert_int_equal(r.code, 137);
+            assert_non_null(strstr(r.err, "over its quota"));
+            assert_false(lab->b->alive(s));
+        }
+        lab->b->stop_session(s);
+        spec.workspace_quota_mb = 0;
+        s = lab_start(lab, &spec);
+        assert_int_equal(lab_exec(lab, s, "rm -rf /workspace/*").code, 0);
+        lab->b->stop_session(s);
+    }
+}
+
 /* ---- mounts ---------------------------------------------------------------------------------- */
 static void mounts(struct lab *lab)
 {
@@ -395,6 +427,7 @@ CASE(timeouts)
 CASE(cancelling)
 CASE(processes)
 CASE(limits)
+CASE(quota)
 CASE(mounts)
 CASE(probes)
 CASE(crowd)
@@ -405,8 +438,9 @@ int main(void)
         cmocka_unit_test(test_commands),  cmocka_unit_test(test_background),
         cmocka_unit_test(test_timeouts),  cmocka_unit_test(test_cancelling),
         cmocka_unit_test(test_processes), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_mounts),    cmocka_unit_test(test_probes),
-        cmocka_unit_test(test_crowd),     cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_quota),     cmocka_unit_test(test_mounts),
+        cmocka_unit_test(test_probes),    cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_killed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
