@@ -96,6 +96,8 @@ static void chats(const struct ops_env *env, const struct scope *s)
     in_batches(env, s, "removal of finished messages", LEDGER_KEEP_S, ledger_prune);
     in_batches(env, s, "removal of idle sessions", session_s, sessions_prune);
     in_batches(env, s, "removal of idle chats", chat_s, chats_prune);
+    in_batches(env, s, "removal of old audit records",
+               config_int_in(c, "audit.retention_days", 1, 36500) * DAY_S, audit_prune);
 }
 
 /* ---- one run ------------------------------------------------------------------------------------------------------------------ */

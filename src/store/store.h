@@ -65,7 +65,7 @@ extern const struct table table_metadata, table_users, table_workspaces, table_m
     table_directory_states, table_directory_inbox,
     table_inbound,    /* parley_messages: ledger of accepted messages, see below */
     table_deliveries, /* parley_deliveries: replies on their way */
-    table_sessions, table_conversations, table_turns, table_chat_messages;
+    table_sessions, table_conversations, table_turns, table_chat_messages, table_audit;
 
 /* Key or filter: column = value (NULL value: IS NULL). */
 struct store_eq {
@@ -225,5 +225,18 @@ json_t *store_summary(const struct store *st, struct error *err);
 #include "store/store_identity.h" /* accounts, memberships, invitations, API keys: resolution and multi-table steps */
 #include "store/store_objects.h"
 #include "store/store_monitor.h" /* monitoring records, statistics, export, retention */
+
+/* ---- audit: what agents did in the sandbox (parley_audit) ------------------------------------------------------------------- */
+/* A row without workspace; durable when it returns. */
+bool audit_put(const struct store *st, const struct scope *scope, const json_t *row,
+               struct error *err) warn_unused;
+/* How it ended: members of the row. Does not wait; a failure is logged. */
+void audit_finish(const struct store *st, const struct scope *scope, const char *id,
+                  json_t *patch_stolen);
+/* Newest first; `decision` NULL: all. */
+json_t *audit_list(const struct store *st, const struct scope *scope, const char *decision,
+                   int64_t limit, int64_t offset, struct error *err);
+bool audit_prune(const struct store *st, const struct scope *scope, int64_t keep_s, int64_t limit,
+                 int64_t *deleted, struct error *err) warn_unused;
 
 #endif

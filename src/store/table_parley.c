@@ -135,5 +135,6 @@ const struct table *const store_tables[] = {
     &table_conversations,
     &table_turns,
     &table_chat_messages,
+    &table_audit,
     NULL,
 };

@@ -126,7 +126,7 @@ static int schema_main(void *arg)
         assert_string_equal(found.problem, "");
         assert_int_equal(found.columns, count_columns(store_tables[i]));
     }
-    assert_int_equal(tables, 41);
+    assert_int_equal(tables, 42);
     /* Running the migrations again changes nothing. */
     int applied = -1;
     assert_true(db_migrate(f.st.db, &applied, &e));
@@ -263,7 +263,7 @@ static int isolation_main(void *arg)
             tenant++;
         }
     }
-    assert_int_equal(tenant, 36);
+    assert_int_equal(tenant, 37);
     /* The owner deletes; what hangs on the workspace goes with it. */
     assert_true(store_do_delete(&f.st, &table_llm_models, &f.a, NULL, 0, &n, &e));
     assert_true(n > 0);
