@@ -41,6 +41,9 @@ json_t *box_file_run(int root, enum box_file_tool tool, const json_t *args, stru
 /* The arguments in short, for logs and the audit: path or pattern and lengths, never contents. */
 struct str box_file_summary(struct arena *a, enum box_file_tool tool, const json_t *args);
 
+/* Where a path argument leads: "a/b" below /workspace, "" for itself or where there is no argument; NULL: outside, or no path. */
+const char *box_file_place(struct arena *a, const json_t *path);
+
 /* ---- what tools ask of the Box service (box.md §9.3) -------------------------------------------
  * Functions are called from fibers and may wait. `query` is the run that asks: scope, bot,
  * pipeline configuration (session-id template, policy), variables, launcher. */

@@ -58,7 +58,9 @@ struct tool_call {
 struct tool_source {
     const char *name;  /* in records: "native", "plugin", "mcp", "skill" */
     const char *shown; /* in lists: "builtin", … */
-    int rank;          /* of two owners of a name the lower is called by it (A2) */
+    int rank;          /* of two owners of a name the lower is called by it (A2); 0 to 15 */
+    int detail;        /* of two owners of a name the lower is shown where one is asked for */
+    bool audited;      /* its calls leave a durable record, allowed or not */
     /* The source's own state (tools_own), made and ended with the process. May be NULL. */
     void *(*open)(struct tools *t, struct error *err);
     void (*close)(void *own);
@@ -126,6 +128,8 @@ bool tools_call(struct tools *t, const struct catalogue *c, struct query *q, str
                 const json_t *arguments, struct tool_outcome *out, struct error *err) warn_unused;
 /* A result as the model gets it; at most TOOL_RESULT_MAX bytes. False: too large or memory. */
 bool tool_result_text(const json_t *result, struct buf *out);
+/* The arguments without what nobody else is to see (values of the environment of exec); new reference. */
+json_t *tool_arguments_shown(struct str name, const json_t *arguments);
 /* Guidance for the model when `exec` is among its tools (box.md §9.12); "" otherwise. */
 struct str tools_guidance(struct tools *t, const struct catalogue *c, const struct tool_policy *p,
                           struct query *q);

@@ -100,3 +100,10 @@ json_t *files_not_found(const struct files_path *p, struct error *err)
 {
     return files_failed(err, "File not found: %s", p->given);
 }
+
+const char *box_file_place(struct arena *a, const json_t *path)
+{
+    struct files_path p;
+    struct error err;
+    return files_path(a, path, FILES_ROOT, &p, &err) ? p.below : NULL;
+}
