@@ -1,31 +1,6 @@
-/* The local agent: prompt, history and the user's words to a model, its answer back; fallback models. providers.md §18 (the steps
- * without tools and knowledge). */
+/* The local agent: prompt, history and the user's words to a model, tools for it, its answer back. providers.md §18 (without the steps
+ * of knowledge bases). */
 #include "agent/agent_private.h"
-
-enum { SMALL_ANSWER = 32 << 10, PACE_US = 50000, CANDIDATES_MAX = 16, TEXT_MAX = 1 << 30 };
-
-struct turn {
-    const struct agent_run *run;
-    json_t *messages; /* owned: the request's */
-    struct model *candidates[CANDIDATES_MAX];
-    const char *levels[CANDIDATES_MAX]; /* reasoning overrides, borrowed from the config */
-    size_t count;
-    bool remove_think;
-    int64_t sequence, chunks;
-};
-
-static bool limits(const struct turn *t, size_t chars, struct error *err)
-{
-    if ((int64_t)chars > t->run->max_chars)
-        return err_set(
-            err, ERR_TOO_LARGE,
-            "Provider response exceeds the configured limit (system.response_limits.max_generated_chars)");
-    if (t->chunks > t->run->max_chunks)
-        return err_set(
-            err, ERR_TOO_LARGE,
-            "Provider stream exceeds the configured event limit (system.response_limits.max_stream_chunks)");
-    return true;
-}
 
 /* Primary, then the fallbacks; each with the level the pipeline names for it. An absent level means the provider's default (§8). */
 static bool collect(struct turn *t, struct error *err)
@@ -56,167 +31,57 @@ static bool collect(struct turn *t, struct error *err)
 
 static bool build_messages(struct turn *t, struct error *err)
 {
-    const struct query *q = t->run->query;
+    struct query *q = t->run->query;
+    struct tool_policy policy = tool_policy_of(q->config);
+    struct str told = S("");
+    if (t->catalogue) {
+        t->offer = catalogue_offer(t->catalogue, &policy);
+        told = tools_guidance(t->run->tools, t->catalogue, &policy, q);
+    }
     t->messages = json_array();
-    bool ok = t->messages && json_array_extend(t->messages, q->prompt) == 0 &&
-              json_array_extend(t->messages, q->messages) == 0 &&
-              json_array_append(t->messages, q->user_message) == 0;
+    bool ok =
+        t->messages && (!t->catalogue || t->offer) &&
+        json_array_extend(t->messages, q->prompt) == 0 &&
+        json_array_extend(t->messages, q->messages) == 0 &&
+        (told.n == 0 || json_array_append_new(t->messages, llm_message("system", told)) == 0) &&
+        json_array_append(t->messages, q->user_message) == 0;
     return ok || err_set(err, ERR_NOMEM, "out of memory");
 }
 
-static struct llm_request request_of(const struct turn *t, size_t candidate)
+static bool has_calls(const json_t *message)
 {
-    return (struct llm_request){.messages = t->messages,
-                                .reasoning_level = t->levels[candidate],
-                                .remove_think = t->remove_think};
+    return json_array_size(json_object_get(message, "tool_calls")) > 0;
 }
 
-/* One record for each model call (pipeline.md §11). */
-static void record_call(const struct turn *t, const struct model *m, int64_t started_us,
-                        const struct llm_usage *u, const struct error *err)
+/* Replies and rounds of calls until a reply has none (§18.11). */
+static bool converse(struct turn *t, struct error *err)
 {
-    if (t->run->on_call)
-        t->run->on_call(t->run->arg, m, (time_mono_us() - started_us) / 1000, u, err);
-}
-
-/* ---- in one piece --------------------------------------------------------------------------------------------------------- */
-
-static bool once(struct turn *t, struct error *err)
-{
-    for (size_t i = 0; i < t->count; i++) {
-        struct llm_request req = request_of(t, i);
-        struct llm_answer a = {0};
-        int64_t start = time_mono_us();
-        *err = (struct error){0};
-        bool ok = llm_invoke(t->candidates[i], &req, &a, err);
-        record_call(t, t->candidates[i], start, ok ? &a.usage : NULL, ok ? NULL : err);
-        if (!ok) {
-            if (err->code == ERR_CANCELED)
-                return false;
-            if (i + 1 < t->count)
-                log_warn("agent", "model %s failed, the next one is asked: %s",
-                         model_name(t->candidates[i]), err->msg);
-            continue;
+    json_t *message = NULL;
+    bool ok = answer_first(t, &message, err);
+    for (int round = 1; ok && has_calls(message); round++) {
+        if (round > TOOL_ROUNDS_MAX) {
+            log_warn("agent", "stopped after %d rounds of tool calls query=%lld", TOOL_ROUNDS_MAX,
+                     (long long)t->run->query->id);
+            break;
         }
-        struct str text = llm_content_text(t->run->query->arena, a.message);
-        struct agent_output out = {.message = a.message, .is_final = true};
-        ok = limits(t, utf8_count(text), err) && t->run->emit(t->run->arg, &out, err);
-        llm_answer_free(&a);
-        return ok;
+        ok = run_calls(t, message, err);
+        json_decref(steal(message));
+        ok = ok && answer_next(t, &message, err);
     }
-    return false;
-}
-
-/* ---- streaming -------------------------------------------------------------------------------------------------------------- */
-
-struct growth {
-    struct buf text; /* all so far */
-    size_t shown;    /* bytes in the last chunk handed out */
-    int64_t shown_us;
-    bool first;
-};
-
-/* A cumulative snapshot costs its length each time: long answers are handed out a little less often, so that the cost of a whole answer
- * stays in proportion to its length. Short ones are never held back. */
-static bool due(const struct growth *g)
-{
-    size_t fresh = g->text.n - g->shown;
-    return fresh > 0 && (g->text.n <= SMALL_ANSWER || fresh >= g->text.n / 64 ||
-                         time_mono_us() - g->shown_us >= PACE_US);
-}
-
-static bool emit_chunk(struct turn *t, struct growth *g, json_t *message_stolen, bool final,
-                       struct error *err)
-{
-    auto_json m = message_stolen;
-    if (!m)
-        return err_set(err, ERR_NOMEM, "out of memory");
-    struct agent_output out = {
-        .message = m, .is_chunk = true, .is_final = final, .sequence = ++t->sequence};
-    g->shown = g->text.n;
-    g->shown_us = time_mono_us();
-    return t->run->emit(t->run->arg, &out, err);
-}
-
-/* The final message with the text as it was streamed (think handling applied). */
-static bool finish(struct turn *t, struct llm_stream *s, struct growth *g, struct llm_usage *usage,
-                   struct error *err)
-{
-    struct llm_answer a = {0};
-    if (!llm_stream_answer(s, &a, err))
-        return false;
-    *usage = a.usage;
-    a.usage.raw = NULL;
-    json_t *m = json_incref(a.message);
-    llm_answer_free(&a);
-    return emit_chunk(t, g, m, true, err);
-}
-
-/* True: the candidate has been used up, successfully or not (*used); false with *used unset: the next one may be tried. */
-static bool stream_one(struct turn *t, size_t i, bool *used, struct llm_usage *usage,
-                       struct error *err)
-{
-    struct llm_request req = request_of(t, i);
-    struct llm_stream *s = llm_open(t->candidates[i], &req, err);
-    if (!s)
-        return false;
-    struct growth g = {.text = BUF(t->run->max_chars < TEXT_MAX / 4
-                                       ? (size_t)t->run->max_chars * 4 + 4096
-                                       : TEXT_MAX)};
-    size_t chars = 0;
-    bool ok = true;
-    for (;;) {
-        struct llm_delta d = {0};
-        ok = llm_next(s, &d, err);
-        if (!ok)
-            break;
-        *used = true;
-        t->chunks++;
-        chars += utf8_count(d.text);
-        ok = buf_str(&g.text, d.text) ||
-             err_set(err, ERR_TOO_LARGE, "Provider response exceeds the configured limit");
-        ok = ok && limits(t, chars, err);
-        if (ok && d.done)
-            ok = finish(t, s, &g, usage, err);
-        else if (ok && due(&g))
-            ok = emit_chunk(t, &g, llm_message("assistant", buf_view(&g.text)), false, err);
-        if (!ok || d.done)
-            break;
-    }
-    buf_free(&g.text);
-    llm_close(s);
+    json_decref(message);
     return ok;
-}
-
-static bool streaming(struct turn *t, struct error *err)
-{
-    for (size_t i = 0; i < t->count; i++) {
-        bool used = false;
-        struct llm_usage usage = {0};
-        int64_t start = time_mono_us();
-        *err = (struct error){0};
-        bool ok = stream_one(t, i, &used, &usage, err);
-        record_call(t, t->candidates[i], start, ok ? &usage : NULL, ok ? NULL : err);
-        json_decref(usage.raw);
-        if (ok || used || err->code == ERR_CANCELED)
-            return ok;
-        if (i + 1 < t->count)
-            log_warn("agent", "model %s failed, the next one is asked: %s",
-                     model_name(t->candidates[i]), err->msg);
-    }
-    return false;
 }
 
 static bool run(const struct agent_run *r, struct error *err)
 {
-    struct turn t = {.run = r};
+    struct turn t = {.run = r, .catalogue = r->catalogue};
     const json_t *think = json_at(r->query->config, "output.misc.remove-think");
     t.remove_think = json_is_true(think);
-    bool ok = collect(&t, err) && build_messages(&t, err) &&
-              (r->stream ? streaming(&t, err) : once(&t, err));
+    bool ok = collect(&t, err) && build_messages(&t, err) && converse(&t, err);
     for (size_t i = 0; i < t.count; i++)
         model_unref(t.candidates[i]);
     json_decref(t.messages);
+    json_decref(t.offer);
     return ok;
 }
 

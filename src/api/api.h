@@ -20,6 +20,7 @@ struct api {
     const struct config *config;
     struct fence *fence;
     struct models *models;
+    struct tools *tools;
     struct engine *engine;
     struct platform *platform;
     struct jobs *jobs;

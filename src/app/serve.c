@@ -18,6 +18,7 @@ struct service {
     bool store_open, client_open, api_open;
     struct task_group *group, *jobs_group;
     struct models *models;
+    struct tools *tools;
     struct engine *engine;
     struct platform *platform;
     struct jobs *jobs;
@@ -65,10 +66,15 @@ static bool start_engine(struct service *s, struct error *err)
     s->models = models_new(&s->store, s->config, err);
     if (!s->models)
         return false;
+    struct tools_opts t = {.config = s->config, .store = &s->store};
+    s->tools = tools_new(&t, err);
+    if (!s->tools)
+        return false;
     struct engine_opts e = {.store = &s->store,
                             .config = s->config,
                             .fence = s->fence,
                             .models = s->models,
+                            .tools = s->tools,
                             .group = s->group};
     s->engine = engine_new(&e, err);
     if (!s->engine)
@@ -101,6 +107,7 @@ static bool start_api(struct service *s, struct error *err)
                           .config = s->config,
                           .fence = s->fence,
                           .models = s->models,
+                          .tools = s->tools,
                           .engine = s->engine,
                           .platform = s->platform,
                           .jobs = s->jobs,
@@ -148,6 +155,7 @@ static void stop(struct service *s)
     engine_free(s->engine);
     if (s->platform)
         platform_free(s->platform);
+    tools_free(s->tools);
     models_free(s->models);
     task_group_free(s->group);
     if (s->client_open)

@@ -55,6 +55,7 @@ struct engine *engine_new(const struct engine_opts *o, struct error *err)
         .config = c,
         .fence = o->fence,
         .models = o->models,
+        .tools = o->tools,
         .group = o->group,
         .max_running = limit_of(c, "concurrency.pipeline", 1, 100000),
         .max_per_session = limit_of(c, "concurrency.session", 1, 1000),

@@ -101,11 +101,13 @@ struct run {
     struct pipe *pipe;
     struct pending *pending;
     struct bot *bot;
-    struct session *session; /* from PreProcessor on */
-    struct model *model;     /* primary or NULL; released at the end */
-    size_t at;               /* index of the stage that runs */
-    bool streams;            /* adapter takes chunks for this query */
-    json_t *conversation;    /* owned: the one this turn belongs to */
+    struct session *session;           /* from PreProcessor on */
+    struct model *model;               /* primary or NULL; released at the end */
+    const struct catalogue *catalogue; /* tools of the run or NULL; in the query's arena */
+    struct tool_ask ask;               /* for whom it is made */
+    size_t at;                         /* index of the stage that runs */
+    bool streams;                      /* adapter takes chunks for this query */
+    json_t *conversation;              /* owned: the one this turn belongs to */
     /* The response on its way (resp_messages[-1] of the spec). The three are owned by the run and replaced by run_keep: a stream gives
      * thousands of cumulative parts, and only the latest may stay in memory. */
     json_t *response; /* message, or chain when response_is_chain */
@@ -116,6 +118,8 @@ struct run {
     bool committed;     /* reply, history and ledger are durable */
     bool answered;      /* a final part was handed to the adapter */
     json_t *last_out;   /* last chain handed out, for the response record */
+    json_t *
+        tool_calls_shown; /* ended calls for who watches: [{id, name, …}], bounded; in the query's arena */
 };
 /* Takes over `stolen` (may be NULL) in place of what *slot held. */
 void run_keep(json_t **slot, json_t *stolen);
@@ -127,6 +131,12 @@ bool turn_notice(struct run *r, const json_t *notice, bool interrupt,
                  struct error *err) warn_unused;
 /* Ends a stream that was begun and breaks off without a notice: what was shown so far, as the final part. */
 bool turn_cut(struct run *r, struct error *err) warn_unused;
+/* Binds what the pipeline may use and makes the catalogue where a model can call tools (§7.4.4). */
+bool run_tools_load(struct run *r, struct error *err) warn_unused;
+/* A call that begins or has ended: its record, and the adapter if it shows such things. */
+void run_tool_note(struct run *r, const struct agent_tool *call);
+/* Ends a turn whose runner has nothing more to say after calls of tools: what was shown so far is final, the history is kept. */
+bool turn_end(struct run *r, struct error *err) warn_unused;
 /* Ledger state of a run that ends without a (further) reply. */
 void turn_close(struct run *r, const char *state, const char *error);
 /* Results of delivery by adapters that deliver on their own. */
@@ -140,6 +150,7 @@ void watch_stage_error(struct run *r, const char *notice, const char *trace);
 void watch_uncaught(struct run *r, const struct error *err);
 void watch_call(struct run *r, const char *model, int64_t duration_ms, const struct llm_usage *u,
                 const struct error *err);
+void watch_tool(struct run *r, const struct agent_tool *call); /* one that has ended */
 void watch_discard(struct engine *e, struct bot *b, const struct chat_event *ev,
                    const char *launcher_id);
 void watch_feedback(struct engine *e, struct bot *b, const json_t *feedback);
@@ -169,6 +180,7 @@ struct engine {
     const struct config *config;
     const struct fence *fence;
     struct models *models;
+    struct tools *tools; /* or NULL */
     struct platform *platform;
     struct task_group *group, *runs;
     struct map pipes, sessions, lanes, buffers, workspaces;

@@ -40,6 +40,7 @@ struct engine_opts {
     const struct config *config;
     const struct fence *fence;
     struct models *models;
+    struct tools *tools; /* NULL: agents have none */
     struct task_group *group;
 };
 struct engine *engine_new(const struct engine_opts *opts, struct error *err);

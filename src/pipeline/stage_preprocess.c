@@ -199,6 +199,8 @@ static bool process(struct run *r, struct stage_result *out, struct error *err)
     if (is_local(r) && !choose_models(r, err))
         return false;
     *err = (struct error){0};
+    if (is_local(r) && !run_tools_load(r, err))
+        return false;
     r->session = session_take(r->engine, q, err);
     if (!r->session || !session_conversation(r->engine, r->session, q, r->pipe, err))
         return false;

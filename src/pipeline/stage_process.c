@@ -5,6 +5,7 @@ struct chat {
     struct run *run;
     bool (*next)(struct run *r, const struct stage_result *res, struct error *err);
     bool downstream_failed; /* the error came from a later stage: not the runner's */
+    bool stopped;           /* a later stage ended the turn while the runner had more to do */
     int64_t chunks;
 };
 
@@ -24,16 +25,19 @@ static bool take_output(void *arg, const struct agent_output *o, struct error *e
         uuid4(id);
         q->response_id = str_z(q->arena, str_c(id));
     }
-    bool whole = !o->is_chunk || o->is_final;
+    bool whole = !o->is_chunk || o->is_final, calls = r->tool_calls;
     if (whole && json_array_append(q->responses, m) != 0)
         return err_set(err, ERR_NOMEM, "out of memory");
     r->history_ready =
         whole && !r->tool_calls && strcmp(json_z_or(m, "role", ""), "assistant") == 0;
     struct stage_result res = {0};
-    if (c->next(r, &res, err))
-        return true;
-    c->downstream_failed = true;
-    return false;
+    /* The result of a tool is for the model only: no stage has to do with it. */
+    bool ok = strcmp(json_z_or(m, "role", ""), "tool") == 0
+                  ? fence_check(r->engine->fence, &q->scope, err)
+                  : c->next(r, &res, err);
+    c->downstream_failed = !ok;
+    c->stopped = ok && calls && r->committed;
+    return ok && (!c->stopped || err_set(err, ERR_CLOSED, "the turn has been ended"));
 }
 
 static void note_call(void *arg, const struct model *m, int64_t ms, const struct llm_usage *u,
@@ -41,6 +45,12 @@ static void note_call(void *arg, const struct model *m, int64_t ms, const struct
 {
     struct chat *c = arg;
     watch_call(c->run, model_name(m), ms, u, err);
+}
+
+static void note_tool(void *arg, const struct agent_tool *call)
+{
+    struct chat *c = arg;
+    run_tool_note(c->run, call);
 }
 
 /* What the user is told when a run fails (output.misc.exception-handling). */
@@ -66,9 +76,13 @@ static bool chat(struct run *r,
     struct agent_run a = {
         .query = r->query,
         .models = r->engine->models,
+        .tools = r->engine->tools,
+        .catalogue = r->catalogue,
+        .ask = r->ask,
         .stream = r->streams,
         .emit = take_output,
         .on_call = note_call,
+        .on_tool = note_tool,
         .arg = &c,
         .max_chars = r->engine->max_chars,
         .max_chunks = r->engine->max_chunks,
@@ -76,8 +90,8 @@ static bool chat(struct run *r,
     struct error failure = {0};
     bool ok = runner ? runner->run(&a, &failure)
                      : err_set(&failure, ERR_NOT_FOUND, "runner %s is not available", name);
-    if (ok)
-        return true;
+    if (ok || c.stopped)
+        return c.stopped || turn_end(r, err);
     if (c.downstream_failed || failure.code == ERR_CANCELED) {
         *err = failure;
         return false;

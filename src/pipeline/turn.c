@@ -2,7 +2,7 @@
  * commit repeats the turn; a crash after it repeats only the delivery, with the same content. design.md §1.2, pipeline.md §7.10. */
 #include "pipeline/engine.h"
 
-enum { SAVE_EVERY_US = 60000000, CUT_EVERY = 16 };
+enum { SAVE_EVERY_US = 60000000, CUT_EVERY = 16, KEPT_RESULT = 200000 };
 
 struct commit {
     struct scope scope;
@@ -34,36 +34,89 @@ static bool do_commit(struct db_tx *tx, void *arg, struct error *err)
                                            c->cut ? c->keep_turns : 0, err);
 }
 
-/* What stays of a turn: the user's message and what answered it; no payloads, no empty assistant messages, no call without its
- * result (providers.md §16). New array or NULL when nothing is worth keeping. */
+/* ---- what stays of a turn ------------------------------------------------------------------------------------------------- */
+
+static bool is_role(const json_t *m, const char *role)
+{
+    return str_eqz(json_s(m, "role"), role);
+}
+
+/* Messages that belong together from i on: a call with its results, or one message. 0: the calls have not all been answered. */
+static size_t group_at(const json_t *list, size_t i)
+{
+    const json_t *calls = json_object_get(json_array_get(list, i), "tool_calls");
+    size_t n = json_array_size(calls);
+    for (size_t k = 0; k < n; k++) {
+        const json_t *m = json_array_get(list, i + 1 + k);
+        struct str id = json_s(json_array_get(calls, k), "id");
+        if (!m || !is_role(m, "tool") || !str_eq(json_s(m, "tool_call_id"), id))
+            return 0;
+    }
+    return n + 1;
+}
+
+/* No payloads; results of tools only as far as a later turn can make sense of them. */
+static void slim(json_t *m)
+{
+    size_t k;
+    json_t *part;
+    json_array_foreach (json_object_get(m, "content"), k, part) {
+        if (json_object_get(part, "image_base64"))
+            json_set(part, "image_base64", json_null());
+        if (json_object_get(part, "file_base64"))
+            json_set(part, "file_base64", json_null());
+    }
+    struct str text = json_s(m, "content");
+    if (is_role(m, "tool") && text.n > KEPT_RESULT) {
+        auto_buf b = BUF(KEPT_RESULT + 64);
+        buf_add(&b, text.p, utf8_border(text.p, KEPT_RESULT));
+        buf_z(&b, "\n[cut: the rest is not kept]");
+        json_set(m, "content", json_strn(buf_view(&b)));
+    }
+}
+
+/* Whole groups of the responses, without empty assistant messages and calls that got no result; the latest, at most `most`
+ * messages. New array. */
+static json_t *kept_responses(const struct query *q, size_t most)
+{
+    json_t *out = json_array(), *starts = json_array();
+    for (size_t i = 0; i < json_array_size(q->responses);) {
+        json_t *m = json_array_get(q->responses, i);
+        size_t n = group_at(q->responses, i);
+        bool empty = n == 1 && is_role(m, "assistant") && !llm_content_text(q->arena, m).n;
+        if (n > 0 && !empty) {
+            json_array_append_new(starts, json_integer((json_int_t)json_array_size(out)));
+            for (size_t k = 0; k < n; k++) {
+                json_t *copy = json_deep_copy(json_array_get(q->responses, i + k));
+                slim(copy);
+                json_array_append_new(out, copy);
+            }
+        }
+        i += n ? n : 1;
+        while (n == 0 && is_role(json_array_get(q->responses, i), "tool"))
+            i++; /* results of a call that is left out */
+    }
+    size_t from = 0, g = 0, all = json_array_size(out);
+    while (all - from > most && g + 1 < json_array_size(starts))
+        from = (size_t)json_integer_value(json_array_get(starts, ++g));
+    for (size_t i = 0; i < from; i++)
+        json_array_remove(out, 0);
+    json_decref(starts);
+    return out;
+}
+
+/* The user's message and what answered it (providers.md §16). New array, or NULL when nothing is worth keeping. */
 static json_t *turn_messages(const struct run *r)
 {
     const struct query *q = r->query;
     if (!r->history_ready || !q->user_message || json_array_size(q->responses) == 0)
         return NULL;
+    int64_t most = r->engine->max_messages - 1;
+    auto_json answers = kept_responses(q, most > 0 ? (size_t)most : 1);
     json_t *out = json_array();
     json_array_append_new(out, json_deep_copy(q->user_message));
-    size_t i, n = 0;
-    json_t *m;
-    json_array_foreach (q->responses, i, m) {
-        struct str text = llm_content_text(q->arena, m);
-        if (!text.n && !json_object_get(m, "tool_calls") &&
-            strcmp(json_z_or(m, "role", ""), "assistant") == 0)
-            continue;
-        json_array_append_new(out, json_deep_copy(m));
-        n++;
-    }
-    size_t k;
-    json_t *part;
-    json_array_foreach (out, i, m) {
-        json_array_foreach (json_object_get(m, "content"), k, part) {
-            if (json_object_get(part, "image_base64"))
-                json_set(part, "image_base64", json_null());
-            if (json_object_get(part, "file_base64"))
-                json_set(part, "file_base64", json_null());
-        }
-    }
-    if (n)
+    slim(json_array_get(out, 0));
+    if (json_array_size(answers) > 0 && json_array_extend(out, answers) == 0)
         return out;
     json_decref(out);
     return NULL;
@@ -87,6 +140,7 @@ static json_t *default_payload(const struct reply *rep)
                      rep->response_id);
 }
 
+/* `rep` NULL: the turn ends without a reply. */
 static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
 {
     struct query *q = r->query;
@@ -97,12 +151,13 @@ static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
     auto_json session = NULL;
     auto_json conversation = NULL;
     auto_buf text = BUF(256u << 20);
-    if (!r->pending->ephemeral) {
+    if (!r->pending->ephemeral)
+        c.ids = q->inbound_ids;
+    if (rep && !r->pending->ephemeral) {
         payload = a->delivery_payload ? a->delivery_payload(bot_instance(r->bot), rep)
                                       : default_payload(rep);
         if (!payload || !json_put(&text, payload))
             return err_set(err, ERR_NOMEM, "out of memory");
-        c.ids = q->inbound_ids;
         c.has_delivery = true;
         c.delivery = (struct delivery){.id = rep->delivery_id,
                                        .bot = q->bot_uuid,
@@ -172,6 +227,7 @@ static bool hand_out(struct run *r, json_t *chain, bool is_chunk, bool is_final,
         char id[UUID_SIZE];
         uuid4(id);
         rep.number = ++q->parts;
+        rep.tools = r->tool_calls_shown;
         rep.delivery_id = r->pending->ephemeral ? NULL : str_z(q->arena, str_c(id));
         if (!commit_turn(r, &rep, err))
             return false;
@@ -212,6 +268,20 @@ bool turn_notice(struct run *r, const json_t *notice, bool interrupt, struct err
     r->tool_calls = false;
     r->history_ready = false; /* a failed turn leaves nothing in the history */
     return hand_out(r, chain, chunk, final, quote, err);
+}
+
+bool turn_end(struct run *r, struct error *err)
+{
+    bool begun = r->streams && r->is_chunk && r->first_chunk_done;
+    if (r->committed || !r->tool_calls_shown)
+        return true;
+    r->history_ready = true; /* calls without results stay out of it */
+    r->tool_calls = false;
+    if (!begun)
+        return commit_turn(r, NULL, err);
+    auto_json chain = json_incref(r->last_out);
+    return hand_out(r, chain, true, true,
+                    conf_bool(r->pipe->config, "output.misc.quote-origin", false), err);
 }
 
 bool turn_cut(struct run *r, struct error *err)

@@ -130,6 +130,24 @@ void watch_call(struct run *r, const char *model, int64_t ms, const struct llm_u
                   err ? json_strn(str_c(err->msg)) : json_null(), "message_id", q->monitor_id));
 }
 
+void watch_tool(struct run *r, const struct agent_tool *c)
+{
+    struct query *q = r->query;
+    char id[UUID_SIZE];
+    uuid4(id);
+    record_put(r->engine, &q->scope, "tool_call",
+               json_pack("{s:s,s:o,s:o,s:s,s:I,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:o,s:o,s:o}", "id", id,
+                         "timestamp", stamp(), "tool_name", json_strn(utf8_cut(c->name, 255)),
+                         "tool_source", c->source, "duration", (json_int_t)c->duration_ms, "status",
+                         c->err ? "error" : "success", "bot_id",
+                         *q->bot_uuid ? q->bot_uuid : "unknown", "bot_name", q->bot_name,
+                         "pipeline_id", q->pipeline_uuid, "pipeline_name", q->pipeline_name,
+                         "session_id", query_session_name(q), "message_id", q->monitor_id,
+                         "arguments", json_strn(c->arguments), "result",
+                         c->err ? json_null() : json_strn(c->result), "error_message",
+                         c->err ? json_strn(str_c(c->err->msg)) : json_null()));
+}
+
 static const char *type_name(const struct error *err)
 {
     switch (err->code) {

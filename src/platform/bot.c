@@ -150,6 +150,16 @@ bool bot_card(struct bot *b, const struct reply *r, struct error *err)
     return ok;
 }
 
+void bot_activity(struct bot *b, const struct reply *r, const json_t *call)
+{
+    struct bot_box *box = bot_enter(b);
+    if (!box)
+        return;
+    if (box->adapter->activity)
+        box->adapter->activity(box->instance, r, call);
+    bot_leave(box);
+}
+
 bool bot_streams(const struct bot *b)
 {
     return b->adapter->streaming;

@@ -30,6 +30,7 @@ struct reply {
     bool is_chunk, is_final; /* chunk: cumulative text; final also on plain replies */
     bool tool_calls;         /* a final chunk with tool calls: the turn goes on */
     int64_t number;          /* part of the turn, from 1 */
+    const json_t *tools;     /* final part: the turn's calls as `activity` told them; or NULL */
 };
 enum reply_result {
     REPLY_SENT,   /* the peer has it */
@@ -67,6 +68,9 @@ struct adapter {
                                struct error *err); /* whole messages and chunks (is_chunk) */
     bool (*card)(void *instance, const struct reply *r,
                  struct error *err); /* before the first chunk; may be NULL */
+    /* A tool call begins or has ended: {id, name, source?, arguments, status running|success|error, result?, duration_ms?}, texts
+     * cut. For who may see the work of an agent; `r` has no chain. May be NULL. */
+    void (*activity)(void *instance, const struct reply *r, const json_t *call);
     bool (*send)(void *instance, const char *target_type, const char *target_id, json_t *chain,
                  struct error *err);
     /* Delivery rows left by a crash (payload of the ledger, oldest first). */
@@ -172,6 +176,8 @@ void bot_delivered(struct bot *b, const char *delivery_id, bool ok, int64_t atte
 enum reply_result bot_reply(struct bot *b, const struct reply *r, struct error *err);
 /* Before the first chunk of a streamed answer; true where the adapter wants no such call. */
 bool bot_card(struct bot *b, const struct reply *r, struct error *err) warn_unused;
+/* Shows a tool call where the adapter can; errors stay there. */
+void bot_activity(struct bot *b, const struct reply *r, const json_t *call);
 bool bot_streams(const struct bot *b);
 bool bot_send(struct bot *b, const char *target_type, const char *target_id, json_t *chain,
               struct error *err) warn_unused;

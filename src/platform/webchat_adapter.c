@@ -76,7 +76,8 @@ static bool keep(struct webchat *w, struct room *r, json_t *user, const json_t *
 
 static enum reply_result put(struct webchat *w, const struct webchat_room *at,
                              const json_t *context, const char *delivery, const char *response,
-                             const json_t *chain, bool final, struct error *err)
+                             const json_t *chain, const json_t *tools, bool final,
+                             struct error *err)
 {
     struct room *r = room_take(w, at, err);
     auto_arena a = arena_new(64u << 20);
@@ -92,6 +93,8 @@ static enum reply_result put(struct webchat *w, const struct webchat_room *at,
         json_t *m = grow(w, r, response, chain, a, final);
         if (m && final && delivery)
             json_set(m, "_delivery", json_string(delivery));
+        if (m && tools) /* our own copy: the run's list goes with it */
+            json_set(m, "tool_calls", json_deep_copy(tools));
         if (m)
             room_broadcast(r, "response", m, !final);
         if (!m || (final && !keep(w, r, user, m, err)))
@@ -111,8 +114,26 @@ static enum reply_result reply(void *instance, const struct reply *rep, struct e
         return REPLY_FAILED;
     }
     bool final = rep->is_final && !rep->tool_calls;
-    return put(w, &at, rep->context, rep->delivery_id, rep->response_id, rep->chain,
+    /* Who works on an agent sees what it did; the visitors of a web page do not. */
+    const json_t *tools = bot_adapter(b) == &adapter_websocket ? rep->tools : NULL;
+    return put(w, &at, rep->context, rep->delivery_id, rep->response_id, rep->chain, tools,
                final || !rep->is_chunk, err);
+}
+
+static void activity(void *instance, const struct reply *rep, const json_t *call)
+{
+    struct bot *b = instance;
+    struct webchat *w = platform_webchat(bot_platform(b));
+    struct webchat_room at;
+    struct error err = {0};
+    if (!w || !room_of_context(bot_scope(b), rep->context, &at))
+        return;
+    struct room *r = room_take(w, &at, &err);
+    auto_json data = json_copy((json_t *)(uintptr_t)call);
+    if (r && data && json_set(data, "turn_id", json_string(rep->turn_id)))
+        room_broadcast(r, "tool_call", data, false);
+    if (r)
+        room_release(w, r);
 }
 
 static enum reply_result redeliver(void *instance, const json_t *row, struct error *err)
@@ -129,7 +150,7 @@ static enum reply_result redeliver(void *instance, const json_t *row, struct err
         return REPLY_FAILED;
     }
     return put(w, &at, context, json_z(row, "id"), json_z(parsed, "response_id"),
-               json_object_get(parsed, "chain"), true, err);
+               json_object_get(parsed, "chain"), NULL, true, err);
 }
 
 /* A message of the bot's own accord goes into the room that the target names: websocket_<pipeline>:<session>. */
@@ -155,7 +176,7 @@ static bool send_own(void *instance, const char *type, const char *target, json_
                               .pipeline = pipeline,
                               .session_id = session,
                               .type = group ? LAUNCHER_GROUP : LAUNCHER_PERSON};
-    return put(w, &at, NULL, NULL, NULL, chain, true, err) == REPLY_SENT;
+    return put(w, &at, NULL, NULL, NULL, chain, NULL, true, err) == REPLY_SENT;
 }
 
 const struct adapter adapter_websocket = {
@@ -167,6 +188,7 @@ const struct adapter adapter_websocket = {
     .open = open_bot,
     .close = close_bot,
     .reply = reply,
+    .activity = activity,
     .redeliver = redeliver,
     .send = send_own,
 };

@@ -1,5 +1,5 @@
 /* The local agent with models that answer by script: candidates, fallback, streams, limits. providers.md §18. */
-#include "agent/agent.h"
+#include "agent/models.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,118 +7,6 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* ---- models by script: these stand in for the layer model/ --------------------------------------------------------- */
-
-struct model {
-    const char *uuid;
-    const char *pieces[16]; /* of a stream; NULL ends it */
-    int fail_at;            /* fails instead of piece n (from 0); -1: never */
-    enum err_code code;
-    const char *answer; /* in one piece; NULL: fails */
-    int refs, opened, invoked;
-    char level[32];
-    bool remove_think;
-    json_t *messages; /* of the last request */
-};
-struct llm_stream {
-    struct model *m;
-    int at;
-    struct buf all;
-};
-
-static struct model fast, slow, third;
-static struct model *const all_models[] = {&fast, &slow, &third};
-
-struct model *models_get(struct models *ms, const struct scope *s, enum model_kind kind,
-                         const char *uuid, struct error *err)
-{
-    for (size_t i = 0; i < array_len(all_models); i++) {
-        if (all_models[i]->uuid && strcmp(all_models[i]->uuid, uuid) == 0) {
-            all_models[i]->refs++;
-            return all_models[i];
-        }
-    }
-    err_set(err, ERR_NOT_FOUND, "LLM model %s not found", uuid);
-    return NULL;
-}
-
-void model_unref(struct model *m)
-{
-    if (m)
-        m->refs--;
-}
-
-const char *model_name(const struct model *m)
-{
-    return m->uuid;
-}
-
-static void note(struct model *m, const struct llm_request *r)
-{
-    snprintf(m->level, sizeof m->level, "%s", r->reasoning_level ? r->reasoning_level : "");
-    m->remove_think = r->remove_think;
-    json_decref(m->messages);
-    m->messages = json_deep_copy(r->messages);
-}
-
-bool llm_invoke(struct model *m, const struct llm_request *r, struct llm_answer *out,
-                struct error *err)
-{
-    m->invoked++;
-    note(m, r);
-    if (!m->answer)
-        return err_set(err, m->code ? m->code : ERR_UPSTREAM, "%s is down", m->uuid);
-    *out = (struct llm_answer){.message = llm_message("assistant", str_c(m->answer)),
-                               .usage = {.known = true, .input = 3, .output = 4}};
-    return true;
-}
-
-void llm_answer_free(struct llm_answer *a)
-{
-    json_decref(a->message);
-    json_decref(a->usage.raw);
-}
-
-struct llm_stream *llm_open(struct model *m, const struct llm_request *r, struct error *err)
-{
-    m->opened++;
-    note(m, r);
-    if (m->fail_at == 0) {
-        err_set(err, m->code ? m->code : ERR_UPSTREAM, "%s is down", m->uuid);
-        return NULL;
-    }
-    struct llm_stream *s = new (struct llm_stream);
-    *s = (struct llm_stream){.m = m, .all = BUF(8 << 20)};
-    return s;
-}
-
-bool llm_next(struct llm_stream *s, struct llm_delta *d, struct error *err)
-{
-    struct model *m = s->m;
-    if (m->fail_at > 0 && s->at + 1 == m->fail_at)
-        return err_set(err, m->code ? m->code : ERR_UPSTREAM, "%s broke off", m->uuid);
-    const char *piece = m->pieces[s->at];
-    *d = (struct llm_delta){.text = str_c(piece), .done = piece == NULL};
-    if (piece) {
-        s->at++;
-        buf_z(&s->all, piece);
-    }
-    return true;
-}
-
-bool llm_stream_answer(struct llm_stream *s, struct llm_answer *out, struct error *err)
-{
-    *out = (struct llm_answer){.message = llm_message("assistant", buf_view(&s->all)),
-                               .usage = {.known = true, .total = 9}};
-    return true;
-}
-
-void llm_close(struct llm_stream *s)
-{
-    buf_free(&s->all);
-    mem_free(s);
-}
 
 /* ---- a run ------------------------------------------------------------------------------------------------------------ */
 
@@ -205,8 +93,7 @@ static bool go(const struct setup *c, struct seen *s, struct error *err)
 
 static int reset(void **state)
 {
-    for (size_t i = 0; i < array_len(all_models); i++)
-        json_decref(all_models[i]->messages);
+    models_reset();
     fast =
         (struct model){.uuid = "fast", .pieces = {"Hel", "lo"}, .fail_at = -1, .answer = "Hello"};
     slow =

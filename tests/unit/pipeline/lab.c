@@ -115,6 +115,13 @@ bool bot_card(struct bot *b, const struct reply *r, struct error *err)
     return true;
 }
 
+void bot_activity(struct bot *b, const struct reply *r, const json_t *call)
+{
+    struct lab *l = b->lab;
+    if (l->activity_n < array_len(l->activity))
+        l->activity[l->activity_n++] = json_deep_copy(call);
+}
+
 static void copy(char *out, const char *z)
 {
     snprintf(out, 64, "%s", z ? z : "");
@@ -133,6 +140,7 @@ enum reply_result bot_reply(struct bot *b, const struct reply *r, struct error *
                            .is_chunk = r->is_chunk,
                            .is_final = r->is_final,
                            .tool_calls = r->tool_calls,
+                           .tools = json_array_size(r->tools),
                            .quote = r->quote_origin,
                            .number = r->number};
     copy(p->delivery, r->delivery_id);
@@ -339,6 +347,9 @@ void lab_clear(struct lab *l)
         mem_free(l->parts[i].text);
         json_decref(l->parts[i].chain);
     }
+    for (size_t i = 0; i < l->activity_n; i++)
+        json_decref(l->activity[i]);
+    l->activity_n = 0;
     l->n = l->cards = l->runs = l->most_running = 0;
 }
 

@@ -24,6 +24,7 @@ struct lab_part {
     char *text;
     json_t *chain;
     bool is_chunk, is_final, tool_calls, quote;
+    size_t tools; /* calls that came with it */
     char delivery[64], message[64], response[64], launcher[64], sender[64];
     int64_t number;
 };
@@ -44,6 +45,8 @@ struct lab {
     struct adapter adapter; /* .streaming may be set */
     struct lab_part parts[4096];
     size_t n, cards;
+    json_t *activity[64]; /* what the adapter was told of tool calls */
+    size_t activity_n;
     struct task_cond came;
     enum reply_result answer; /* REPLY_SENT at first */
     size_t fail_part;         /* the part of this number (from 1) fails */

@@ -478,6 +478,8 @@ static bool calls_tools(struct lab *l, const struct agent_run *r, struct error *
     return emit(r, m, r->stream, true, err) &&
            emit(r, json_pack("{s:s,s:s,s:s}", "role", "tool", "content", "42", "tool_call_id", "1"),
                 r->stream, true, err) &&
+           emit(r, json_pack("{s:s,s:s,s:s}", "role", "tool", "content", "43", "tool_call_id", "2"),
+                r->stream, true, err) &&
            emit(r, llm_message("assistant", S("it is 42")), r->stream, true, err);
 }
 
@@ -500,7 +502,7 @@ LAB_TEST(wrapping)
     check(l, l->n == 3);
     check_text(l, lab_text(l, 1), "Call a.b...");
     check(l, json_array_size(l->messages) ==
-                 4); /* question, call, result, answer of the turn before */
+                 5); /* question, calls, two results, answer of the turn before */
     l->adapter.streaming = true;
     lab_ask(l, "{}", NULL, "x");
     check(l,
