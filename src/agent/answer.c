@@ -6,13 +6,9 @@ enum { SMALL_ANSWER = 32 << 10, PACE_US = 50000, TEXT_MAX = 1 << 30 };
 static bool limits(const struct turn *t, size_t chars, struct error *err)
 {
     if ((int64_t)chars > t->run->max_chars)
-        return err_set(
-            err, ERR_TOO_LARGE,
-            "Provider response exceeds the configured limit (system.response_limits.max_generated_chars)");
+        return err_set(err, ERR_TOO_LARGE, "Provider response exceeds the configured limit");
     if (t->chunks > t->run->max_chunks)
-        return err_set(
-            err, ERR_TOO_LARGE,
-            "Provider stream exceeds the configured event limit (system.response_limits.max_stream_chunks)");
+        return err_set(err, ERR_TOO_LARGE, "Provider stream exceeds the configured event limit");
     return true;
 }
 

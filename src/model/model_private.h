@@ -77,15 +77,16 @@ struct think {
     bool inside;      /* in a block */
     bool decided;     /* no orphan close tag is waited for any more */
     bool loose;       /* decided by length alone: no tag has been seen yet */
-    bool patient;     /* wait for an orphan close tag to the end */
+    size_t hold;      /* bytes of leading text to wait for an orphan close tag */
     bool started;     /* visible text has been given out */
     bool orphan;      /* a thought without its open tag was found */
     bool late;        /* … after its text had been given out */
     size_t late_at;   /* bytes of visible text given out until then, wrong ones */
     size_t given;
 };
-enum { THINK_HOLD = 1024 }; /* bytes of leading text held back for an orphan close tag */
-void think_init(struct think *t, bool patient);
+/* Bytes of leading text held back for an orphan close tag, and of a model that has sent one. SIZE_MAX: to the end. */
+enum { THINK_HOLD = 1024, THINK_HOLD_LONG = 8192 };
+void think_init(struct think *t, size_t hold);
 void think_free(struct think *t);
 /* Appends visible text to `out`. False when a buffer is full. */
 bool think_feed(struct think *t, struct str text, struct buf *out) warn_unused;

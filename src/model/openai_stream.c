@@ -48,7 +48,7 @@ struct llm_stream {
     char role[32];
     bool remove_think, think_open; /* a <think> has been shown and not yet closed */
     bool finish, finish_now;       /* a finish_reason has come; with the delta under way */
-    bool marked_end, closing_ends; /* [DONE] has come; only the connection's end marks the end */
+    bool marked_end;               /* [DONE] has come */
     bool waiting;                  /* a delta has been made by openai_open and not yet taken */
     bool done, failed, something;
 };
@@ -422,10 +422,6 @@ static bool start(struct llm_stream *s, const struct llm_request *req, struct er
     s->http = wire_open(w, err);
     if (!s->http)
         return false;
-    /* Without a length the end of the connection is the end of the answer, a broken connection
-     * too. */
-    s->closing_ends = !http_stream_header(s->http, "Transfer-Encoding").p &&
-                      !http_stream_header(s->http, "Content-Length").p;
     struct str type = http_stream_header(s->http, "Content-Type");
     return !str_istarts(type, S("application/json")) || whole_instead(s, err);
 }
@@ -462,7 +458,7 @@ struct llm_stream *openai_open(struct model *m, const struct llm_request *req, s
                  .arena = a},
     };
     sse_init(&s->sse, EVENT_MAX);
-    think_init(&s->think, m->orphan_close);
+    think_init(&s->think, m->orphan_close ? THINK_HOLD_LONG : THINK_HOLD);
     if (start(s, req, err))
         return s;
     openai_close(s);
@@ -474,8 +470,8 @@ struct llm_stream *openai_open(struct model *m, const struct llm_request *req, s
 /* The stream has ended: cleanly, or it says so itself. */
 static bool end(struct llm_stream *s, struct error *err)
 {
-    if (!s->marked_end && !s->finish && s->closing_ends && s->something) {
-        err_set(err, ERR_UPSTREAM, "the connection ended in the middle of the answer");
+    if (!s->marked_end && !s->finish && s->something) {
+        err_set(err, ERR_UPSTREAM, "the answer ended in the middle");
         return wire_failed(&s->wire, err);
     }
     close_think(s);

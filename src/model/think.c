@@ -1,7 +1,7 @@
 /* Thoughts in the text of an answer: <think>…</think> and an older pair of marks. A model whose
  * prompt template has opened the block already sends only the close tag (an orphan): the text
  * before it is a thought too, which can be known only when the tag comes. Text is held back for
- * that, but not for ever: after THINK_HOLD bytes it flows. */
+ * that, but not for ever: after some bytes it flows. */
 #include "model/model_private.h"
 
 static const struct {
@@ -12,9 +12,9 @@ static const struct {
 };
 enum { TAG_MAX = 24, SPACE_MAX = 4096, HELD_MAX = 16 * 1024 * 1024 };
 
-void think_init(struct think *t, bool patient)
+void think_init(struct think *t, size_t hold)
 {
-    *t = (struct think){.held = BUF(HELD_MAX), .space = BUF(SPACE_MAX), .patient = patient};
+    *t = (struct think){.held = BUF(HELD_MAX), .space = BUF(SPACE_MAX), .hold = hold};
 }
 
 void think_free(struct think *t)
@@ -123,7 +123,7 @@ static size_t outside(struct think *t, struct str text, bool final, struct buf *
         return (size_t)at + pairs[pair].close.n;
     }
     *stop = true;
-    if (!t->decided && !final && (t->patient || text.n <= THINK_HOLD)) {
+    if (!t->decided && !final && text.n <= t->hold) {
         t->scanned = text.n;
         return 0;
     }
@@ -170,7 +170,7 @@ bool think_end(struct think *t, struct buf *out)
 bool think_strip(struct str text, struct buf *out)
 {
     struct think t;
-    think_init(&t, true);
+    think_init(&t, SIZE_MAX);
     bool ok = think_feed(&t, text, out) && think_end(&t, out);
     think_free(&t);
     return ok;

@@ -89,7 +89,7 @@ static bool chat(struct run *r,
     };
     struct error failure = {0};
     bool ok = runner ? runner->run(&a, &failure)
-                     : err_set(&failure, ERR_NOT_FOUND, "runner %s is not available", name);
+                     : err_set(&failure, ERR_NOT_FOUND, "Request Runner not found: %s", name);
     if (ok || c.stopped)
         return c.stopped || turn_end(r, err);
     if (c.downstream_failed || failure.code == ERR_CANCELED) {

@@ -45,7 +45,7 @@ static void test_cut_anywhere(void **state)
         for (size_t step = 1; step <= text.n; step++) {
             struct think t;
             auto_buf out = BUF(4096);
-            think_init(&t, false);
+            think_init(&t, THINK_HOLD);
             for (size_t at = 0; at < text.n; at += step) {
                 assert_true(think_feed(&t, str_sub(text, at, step), &out));
                 /* Nothing is shown that is taken back. */
@@ -63,7 +63,7 @@ static void test_hold_is_bounded(void **state)
 {
     struct think t;
     auto_buf out = BUF(1 << 20);
-    think_init(&t, false);
+    think_init(&t, THINK_HOLD);
     size_t fed = 0;
     for (int i = 0; i < 200; i++) {
         assert_true(think_feed(&t, S("plain words "), &out));
@@ -82,7 +82,7 @@ static void test_hold_is_bounded(void **state)
 
     /* A model that is known for it is waited for. */
     buf_clear(&out);
-    think_init(&t, true);
+    think_init(&t, SIZE_MAX);
     for (int i = 0; i < 200; i++)
         assert_true(think_feed(&t, S("hidden words "), &out));
     assert_int_equal(out.n, 0);

@@ -441,7 +441,7 @@ LAB_TEST(failures)
             l,
             "{\"ai\":{\"runner\":{\"runner\":\"no-such\"}},\"output\":{\"misc\":{\"exception-handling\":\"show-error\"}}}",
             NULL, "x"),
-        "runner no-such is not available");
+        "Request Runner not found: no-such");
 }
 
 LAB_TEST(failing_streams_end)
