@@ -12,7 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define PREFIX "parley-box."
+#define PREFIX "parley-jail."
 enum { CPU_PERIOD_US = 100000, PATH_SIZE = 512 };
 
 static const char *const names[JAIL_CONTROLLERS] = {"memory", "pids", "cpu"};

@@ -176,7 +176,7 @@ static int count_entry(const char *path, const struct stat *st, int kind, struct
 int lab_cgroups(const char *instance)
 {
     char name[64];
-    snprintf(name, sizeof name, "parley-box.%s", instance);
+    snprintf(name, sizeof name, "parley-jail.%s", instance);
     wanted = name;
     found = 0;
     nftw("/sys/fs/cgroup", count_entry, 16, FTW_PHYS);
