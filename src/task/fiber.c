@@ -125,6 +125,17 @@ size_t fiber_pooled(void)
     return pooled;
 }
 
+#if TASK_ASAN
+
+/* The first thing that runs on a new stack: the sanitizer is told that the switch is over. */
+static void enter(struct task *t)
+{
+    __sanitizer_finish_switch_fiber(NULL, NULL, NULL);
+    t->fiber.entry(t);
+}
+
+#endif
+
 #if TASK_ASM
 
 void fiber_swap(void **save_sp, void *load_sp);
@@ -176,9 +187,6 @@ static void first(unsigned task_low, unsigned task_high, unsigned fn_low, unsign
     struct task *t = (struct task *)((uintptr_t)task_low | (uintptr_t)task_high << 32);
     void (*entry)(struct task *) =
         (void (*)(struct task *))((uintptr_t)fn_low | (uintptr_t)fn_high << 32);
-#if TASK_ASAN
-    __sanitizer_finish_switch_fiber(NULL, NULL, NULL);
-#endif
     entry(t);
     abort();
 }
@@ -195,10 +203,6 @@ static void prepare(struct task *t, void (*entry)(struct task *t))
     /* makecontext passes ints only. */
     makecontext(&t->fiber.context, (void (*)(void))first, 4, (unsigned)a, (unsigned)(a >> 32),
                 (unsigned)b, (unsigned)(b >> 32));
-#if TASK_ASAN
-    t->fiber.bottom = t->stack;
-    t->fiber.size = t->fiber.context.uc_stack.ss_size;
-#endif
 #if TASK_TSAN
     t->fiber.tsan = __tsan_create_fiber(0);
 #endif
@@ -234,7 +238,14 @@ struct task *fiber_make(void (*entry)(struct task *t))
     struct task *t = (struct task *)(void *)(stack + STACK - offset);
     memset(t, 0, sizeof(*t));
     t->stack = stack;
+#if TASK_ASAN
+    t->fiber.entry = entry;
+    t->fiber.bottom = t->stack;
+    t->fiber.size = (size_t)((char *)t - t->stack) & ~(size_t)63;
+    prepare(t, enter);
+#else
     prepare(t, entry);
+#endif
     return t;
 }
 

@@ -24,10 +24,8 @@
 #define TASK_TSAN 0
 #endif
 
-/* The assembly switch exists for two CPUs; the sanitizers need the twin, whose switches they are
- * told of. */
-#if !defined(PARLEY_UCONTEXT) && !TASK_ASAN && !TASK_TSAN && \
-    (defined(__x86_64__) || defined(__aarch64__))
+/* The assembly switch exists for two CPUs; the thread sanitizer cannot follow it. */
+#if !defined(PARLEY_UCONTEXT) && !TASK_TSAN && (defined(__x86_64__) || defined(__aarch64__))
 #define TASK_ASM 1
 #else
 #define TASK_ASM 0
@@ -43,6 +41,7 @@ struct fiber {
     ucontext_t context;
 #endif
 #if TASK_ASAN
+    void (*entry)(struct task *t);
     void *fake_stack;
     const void *bottom;
     size_t size;
