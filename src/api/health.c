@@ -34,6 +34,18 @@ static void put_loop(struct buf *b)
     put(b, ",\"rejected_total\":", t.work_rejected);
 }
 
+static void put_database(struct buf *b, const struct db_stats *d)
+{
+    put(b, "},\"database\":{\"failures_total\":", d->failures);
+    if (d->failing_s == 0) {
+        buf_z(b, ",\"works\":true");
+        return;
+    }
+    put(b, ",\"works\":false,\"failing_seconds\":", (uint64_t)d->failing_s);
+    put(b, ",\"answers_waiting\":", d->failing_waits);
+    put(b, ",\"states_waiting\":", d->owed);
+}
+
 /* Written straight into text, and without printf: this is asked often, and by everybody. */
 static void put_resources(struct api *a, struct buf *b)
 {
@@ -47,6 +59,7 @@ static void put_resources(struct api *a, struct buf *b)
     if (a->server)
         http_server_stats_get(a->server, &h);
     put_loop(b);
+    put_database(b, &d);
     put(b, "},\"database_pool\":{\"open\":", d.pool_open);
     put(b, ",\"idle\":", d.pool_idle);
     put(b, ",\"waiting\":", d.pool_waiting);
@@ -114,6 +127,11 @@ static void metrics(struct http_request *r)
     counter(&b, "parley_db_commits_total", "Commits", (double)d.commits);
     counter(&b, "parley_db_transactions_total", "Transactions", (double)d.transactions);
     gauge(&b, "parley_db_queued", "Transactions that wait", (double)d.queued);
+    gauge(&b, "parley_db_failing", "1 while the database takes no writes", d.failing_s > 0);
+    gauge(&b, "parley_db_waiting", "Answers and states that wait for a database that fails",
+          (double)(d.failing_waits + d.owed));
+    counter(&b, "parley_db_failures_total", "Times that the database began to fail",
+            (double)d.failures);
     gauge(&b, "parley_bots", "Loaded bots", (double)platform_count(a->platform));
     gauge(&b, "parley_web_chats", "Open web chats",
           (double)webchat_count(platform_webchat(a->platform)));

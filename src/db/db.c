@@ -191,6 +191,8 @@ static bool unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, boo
                                     : pg_unit(db, scope, fn, arg, write, err);
     task_hold_end(&hold);
     db->queued--;
+    if (!ok)
+        db_trouble_note(db, err);
     return ok;
 }
 
@@ -256,6 +258,7 @@ struct db *db_open(const struct db_opts *opts, struct error *err)
     }
     db->kind = opts->kind;
     db->queue_max = opts->queue_max ? opts->queue_max : 20000;
+    db_trouble_open(db);
     bool ok = opts->kind == DB_SQLITE ? sq_open(db, opts, err) : pg_open(db, opts, err);
     if (!ok) {
         mem_free(db);
@@ -269,6 +272,7 @@ void db_close(struct db *db)
     if (!db) {
         return;
     }
+    db_trouble_close(db);
     if (db->kind == DB_SQLITE) {
         sq_close(db);
     } else {
@@ -299,6 +303,11 @@ void db_stats_get(const struct db *db, struct db_stats *out)
         .transactions = db->transactions,
         .rollbacks = db->rollbacks,
         .timeouts = db->timeouts,
+        .failing_s =
+            db->trouble.since_us ? (double)(time_mono_us() - db->trouble.since_us) / 1e6 + 1e-6 : 0,
+        .failing_waits = db->trouble.waiting_n,
+        .owed = db->trouble.owed_n,
+        .failures = db->trouble.count,
     };
     if (db->kind == DB_SQLITE) {
         out->readers_busy = sq_readers_busy(db);

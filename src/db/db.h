@@ -102,6 +102,30 @@ bool db_write_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
                     struct error *err) warn_unused;
 bool db_drain(struct db *db,
               struct error *err) warn_unused; /* waits until all queued writes are durable */
+/* ---- when the database fails (trouble.c) -------------------------------------------------------------------------------
+ * A full disk or a server that went away is waited out: nothing that was accepted may depend on the next start. */
+/* ERR_IO, ERR_UNAVAILABLE, ERR_CAPACITY: of a unit of work, worth another try later. */
+bool db_is_trouble(const struct error *err);
+/* As db_write, but such a failure is waited out: until the database works again (seconds at first, half a minute later) and, as long
+ * as it takes other writes, 8 times. `fn` may run several times, also after a commit whose success was not heard of. */
+bool db_write_again(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+                    struct error *err) warn_unused;
+/* For other calls: true: the call that failed with *err may be made again, after a wait. db_worked after one that succeeded. */
+struct db_retry {
+    struct list node;
+    unsigned tries;
+    bool go, ahead;
+};
+bool db_again(struct db *db, struct db_retry *r, struct error *err) warn_unused;
+void db_worked(struct db *db, struct db_retry *r);
+/* As db_write_async, repeated until it is stored. `release` ends arg, which is taken in any case; `what` is a literal for the log.
+ * False: memory. Given up, with a line in the log, by db_close and where only this one write fails again and again. */
+bool db_write_owed(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+                   void (*release)(void *arg), const char *what, struct error *err) warn_unused;
+bool db_fails(const struct db *db); /* between a failure and the next success */
+/* One listener, on the loop, when db_fails has become false. NULL: none. */
+void db_on_recovery(struct db *db, void (*fn)(void *arg), void *arg);
+
 /* A SQLite file that db_open has just made is filled without waiting for the disk, so that a first
  * start is quick: a power cut may cost all of it, which is then nothing but a fresh schema. This
  * call ends that: whatever is queued after it (it does not wait itself) is durable when it returns,
@@ -147,6 +171,9 @@ bool db_foreign_keys(struct db *db, bool on,
 struct db_stats {
     size_t queued, readers_busy, pool_open, pool_idle, pool_waiting;
     uint64_t commits, transactions, rollbacks, timeouts;
+    double failing_s;           /* since when it fails; 0: it works */
+    size_t failing_waits, owed; /* runs that wait for it; states that are still to be written */
+    uint64_t failures;          /* times that it began to fail */
 };
 void db_stats_get(const struct db *db, struct db_stats *out);
 

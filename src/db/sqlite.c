@@ -87,6 +87,9 @@ static void job_finish(struct db *db, struct sq_job *j)
         return;
     }
     db->queued--;
+    if (!j->ok) {
+        db_trouble_note(db, j->err);
+    }
     if (j->on_done) {
         j->on_done(j->arg, j->ok, j->err);
     }

@@ -108,6 +108,11 @@ static bool accept_into(struct engine *e, struct bot *b, const struct chat_event
             out->duplicate = true;
             return true;
         }
+        if (db_is_trouble(err)) { /* the sender may come again */
+            struct error why = *err;
+            err_tag(err, ERR_UNAVAILABLE, 503, "storage_failed",
+                    "the message could not be stored: %s", why.msg);
+        }
         return false;
     }
     e->stats.accepted++;

@@ -42,6 +42,13 @@ static int64_t limit_of(const struct config *c, const char *path, int64_t lo, in
     return config_int_in(c, path, lo, hi);
 }
 
+static void on_recovery(void *arg)
+{
+    struct engine *e = arg;
+    records_go_on(e);
+    schedule_go_on(e);
+}
+
 struct engine *engine_new(const struct engine_opts *o, struct error *err)
 {
     struct engine *e = new (struct engine);
@@ -77,6 +84,7 @@ struct engine *engine_new(const struct engine_opts *o, struct error *err)
         err_set(err, ERR_NOMEM, "out of memory");
         return NULL;
     }
+    db_on_recovery(e->store->db, on_recovery, e);
     return e;
 }
 
@@ -303,6 +311,7 @@ void engine_free(struct engine *e)
 {
     if (!e)
         return;
+    db_on_recovery(e->store->db, NULL, NULL);
     task_group_free(e->runs);
     schedule_free(e);
     records_free(e);
@@ -332,7 +341,8 @@ void engine_stats_get(const struct engine *e, struct engine_stats *out)
 
 bool engine_flush(struct engine *e, struct error *err)
 {
-    return record_flush(e, err);
+    /* Readers see what is stored while the rest waits for the database. */
+    return record_flush(e, err) || db_fails(e->store->db);
 }
 
 json_t *engine_basic_stats(struct engine *e, const struct scope *s, struct error *err)

@@ -86,12 +86,14 @@ bool session_forget(struct engine *e, const struct scope *s, const char *bot, en
 void record_put(struct engine *e, const struct scope *s, const char *kind, json_t *row_stolen);
 bool record_flush(struct engine *e,
                   struct error *err) warn_unused; /* waits: for readers and the stop */
+void records_go_on(struct engine *e);             /* the database works again */
 void records_free(struct engine *e);
 
 /* ---- aggregator and scheduler ------------------------------------------------------------------------------------------------- */
 void aggregate_put(struct engine *e, struct pending *p, const struct pipe *pipe); /* takes p */
 void aggregate_flush_all(struct engine *e);
 void schedule_put(struct engine *e, struct pending *p); /* takes p */
+void schedule_go_on(struct engine *e);                  /* the database works again */
 void schedule_free(struct engine *e);
 
 /* ---- a run ---------------------------------------------------------------------------------------------------------------------- */

@@ -93,8 +93,9 @@ static void on_written(void *arg, bool ok, const struct error *err)
     struct batch *b = arg;
     struct engine *e = b->engine;
     e->record_writing = false;
-    if (!ok && b->n > 1) {
-        /* One bad record must not take the others with it: each of them again on its own. */
+    bool later = !ok && db_is_trouble(err) && db_fails(e->store->db);
+    if (later || (!ok && b->n > 1)) {
+        /* A database that fails is waited for. One bad record must not take the others with it: each of them again on its own. */
         struct list *node;
         while (!list_empty(&b->items)) {
             node = b->items.prev;
@@ -102,12 +103,12 @@ static void on_written(void *arg, bool ok, const struct error *err)
             list_push_front(&e->records, node);
             e->record_count++;
         }
-        e->record_alone = b->n;
+        e->record_alone = later ? 0 : b->n;
     } else if (!ok) {
         log_error("monitor", "a monitoring record was not written: %s", err->msg);
     }
     batch_free(b);
-    if (!list_empty(&e->records))
+    if (!list_empty(&e->records) && !later)
         start_write(e);
     task_cond_notify_all(&e->record_cond);
 }
@@ -115,7 +116,7 @@ static void on_written(void *arg, bool ok, const struct error *err)
 /* Takes the waiting records of one workspace into a batch and writes it. */
 static void start_write(struct engine *e)
 {
-    if (e->record_writing || list_empty(&e->records))
+    if (e->record_writing || list_empty(&e->records) || db_fails(e->store->db))
         return;
     struct batch *b = new (struct batch);
     if (!b) {
@@ -182,12 +183,19 @@ void record_put(struct engine *e, const struct scope *s, const char *kind, json_
         task_timer_start(&e->record_timer, RECORD_DELAY_MS, on_timer, e);
 }
 
+void records_go_on(struct engine *e)
+{
+    start_write(e);
+}
+
 bool record_flush(struct engine *e, struct error *err)
 {
     while (e->record_writing || !list_empty(&e->records)) {
         start_write(e);
         if (!e->record_writing)
-            return err_set(err, ERR_NOMEM, "monitoring records could not be written");
+            return db_fails(e->store->db)
+                       ? err_set(err, ERR_UNAVAILABLE, "monitoring records wait for the database")
+                       : err_set(err, ERR_NOMEM, "monitoring records could not be written");
         if (!task_cond_wait(&e->record_cond, err))
             return false;
     }

@@ -1,7 +1,7 @@
 /* One query from the lane to its end: builds it, walks the stages, reports. pipeline.md §6.2. */
 #include "pipeline/engine.h"
 
-enum { QUERY_ARENA_MAX = 256 << 20, PIPE_TRIES = 3 };
+enum { QUERY_ARENA_MAX = 256 << 20 };
 
 struct query *run_query(struct run *r)
 {
@@ -162,21 +162,16 @@ static void run_free(struct run *r)
     json_decref(r->last_out);
 }
 
-/* The pipeline; a database that does not answer at once is asked again before the message is left to the next start. */
+/* The pipeline; a database that fails is waited for. */
 static struct pipe *pipe_of(struct engine *e, const struct pending *p, struct error *err)
 {
-    for (int try = 0;; try++) {
-        *err = (struct error){0};
-        struct pipe *pipe = pipe_get(e, &p->scope, p->pipeline, err);
-        if (pipe || err->code == ERR_NOT_FOUND || err->code == ERR_CANCELED || try == PIPE_TRIES)
-            return pipe;
-        log_warn("query", "pipeline %s could not be read: %s", p->pipeline, err->msg);
-        struct error wait = {0};
-        if (!task_sleep_ms(1000, &wait)) {
-            *err = wait;
+    struct db_retry again = {0};
+    struct pipe *pipe;
+    while (!(pipe = pipe_get(e, &p->scope, p->pipeline, err)))
+        if (!db_again(e->store->db, &again, err))
             return NULL;
-        }
-    }
+    db_worked(e->store->db, &again);
+    return pipe;
 }
 
 /* Why nothing was run: what cannot be run at all is closed, the rest stays in the ledger for the next start. */

@@ -222,10 +222,8 @@ bool room_write(struct webchat *w, struct room *r, const json_t *messages, struc
     return ok;
 }
 
-static void written(void *arg, bool ok, const struct error *err)
+static void write_end(void *arg)
 {
-    if (!ok)
-        log_error("chat", "a message of a web chat was not kept: %s", err->msg);
     write_free(arg);
 }
 
@@ -234,9 +232,9 @@ void room_write_later(struct webchat *w, struct room *r, const json_t *message)
     struct error err = {0};
     auto_json list = json_pack("[O]", message);
     struct write *x = list ? write_new(w, r, list) : NULL;
-    if (x && !db_write_async(w->platform->opts.store->db, scope_db(&x->scope), do_write, x, written,
-                             &err))
-        written(x, false, &err);
+    if (x && !db_write_owed(w->platform->opts.store->db, scope_db(&x->scope), do_write, x,
+                            write_end, "a message of a web chat", &err))
+        log_error("chat", "a message of a web chat was not kept: %s", err.msg);
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------------------------ */

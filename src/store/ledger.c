@@ -112,6 +112,19 @@ bool ledger_reply(struct db_tx *tx, const struct scope *scope, const struct deli
     return db_exec(tx, &sql, v, array_len(v), NULL, err);
 }
 
+bool ledger_has_reply(struct db_tx *tx, const struct scope *scope, const char *id, bool *has,
+                      struct error *err)
+{
+    static struct db_sql sql = {
+        .text = "SELECT 1 FROM parley_deliveries WHERE workspace_uuid = ? AND id = ?"};
+    struct db_val v[] = {DB_V_Z(scope->workspace), DB_V_Z(id)};
+    struct db_rows rows;
+    if (!db_query(tx, &sql, v, array_len(v), &rows, err))
+        return false;
+    *has = rows.n > 0;
+    return true;
+}
+
 struct outcome {
     struct scope scope;
     char id[64], state[16];
@@ -132,11 +145,9 @@ static bool do_outcome(struct db_tx *tx, void *arg, struct error *err)
     return db_exec(tx, &sql, v, array_len(v), NULL, err);
 }
 
-static void outcome_done(void *arg, bool ok, const struct error *err)
+static void outcome_free(void *arg)
 {
     struct outcome *o = arg;
-    if (!ok)
-        log_error("ledger", "the outcome of delivery %s was not stored: %s", o->id, err->msg);
     mem_free(o->error);
     mem_free(o);
 }
@@ -153,11 +164,8 @@ bool ledger_delivered(const struct store *st, const struct scope *scope, const c
     snprintf(o->state, sizeof o->state, "%s", state);
     o->attempts = attempts;
     o->error = last_error ? mem_strndup(last_error, strlen(last_error)) : NULL;
-    if (db_write_async(st->db, scope_db(&o->scope), do_outcome, o, outcome_done, err))
-        return true;
-    mem_free(o->error);
-    mem_free(o);
-    return false;
+    return db_write_owed(st->db, scope_db(&o->scope), do_outcome, o, outcome_free,
+                         "the outcome of a delivery", err);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------ */

@@ -155,7 +155,11 @@ struct delivery {
 };
 bool ledger_reply(struct db_tx *tx, const struct scope *scope, const struct delivery *d,
                   struct error *err) warn_unused;
-/* state "sent" or "failed" or "pending" (another attempt); asynchronous, batched: the caller does not wait. */
+/* *has: that delivery is stored. */
+bool ledger_has_reply(struct db_tx *tx, const struct scope *scope, const char *id, bool *has,
+                      struct error *err) warn_unused;
+/* state "sent" or "failed" or "pending" (another attempt); asynchronous, batched: the caller does not wait; again and again until it
+ * is stored. */
 bool ledger_delivered(const struct store *st, const struct scope *scope, const char *delivery_id,
                       const char *state, int64_t attempts, const char *last_error,
                       struct error *err) warn_unused;
