@@ -247,6 +247,7 @@ bool json_b_or(const json_t *obj, const char *key, bool fallback);
 json_t *json_at(const json_t *obj,
                 const char *dotted); /* borrowed; "a.b.c"; NULL when a step is missing */
 json_t *json_strn(struct str s);     /* new string; invalid UTF-8 becomes U+FFFD */
+json_t *json_now(void);              /* new string: time_iso of now; NULL: no memory */
 bool json_set(json_t *obj, const char *key,
               json_t *value_stolen); /* false (and value dropped) on failure or NULL value */
 

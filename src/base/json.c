@@ -352,3 +352,9 @@ bool json_set(json_t *obj, const char *key, json_t *value_stolen)
 {
     return json_object_set_new(obj, key, value_stolen) == 0;
 }
+
+json_t *json_now(void)
+{
+    char iso[TIME_ISO_SIZE];
+    return json_string(time_iso(time_wall_us(), iso));
+}

@@ -15,18 +15,12 @@ static void close_bot(void *instance)
     (void)instance;
 }
 
-static json_t *now_json(void)
-{
-    char iso[TIME_ISO_SIZE];
-    return json_string(time_iso(time_wall_us(), iso));
-}
-
 /* Plain members only: the chain of a frame holds what the component says (`{"type":"Plain","text":…}`). */
 static json_t *assistant(const json_t *chain, struct arena *a, bool final)
 {
     return json_pack("{s:i,s:s,s:o,s:O,s:o,s:b,s:s}", "id", 0, "role", "assistant", "content",
                      json_strn(chain_text(a, chain)), "message_chain", chain, "timestamp",
-                     now_json(), "is_final", (int) final, "connection_id", "");
+                     json_now(), "is_final", (int) final, "connection_id", "");
 }
 
 /* The answer as one message of the room: made at its first part, grown by the others. Borrowed. */
@@ -42,7 +36,7 @@ static json_t *grow(struct webchat *w, struct room *r, const char *response_id, 
     }
     bool ok = json_set(m, "content", json_strn(chain_text(a, chain))) &&
               json_object_set(m, "message_chain", (json_t *)(uintptr_t)chain) == 0 &&
-              json_set(m, "is_final", json_boolean(final)) && json_set(m, "timestamp", now_json());
+              json_set(m, "is_final", json_boolean(final)) && json_set(m, "timestamp", json_now());
     return ok ? m : NULL;
 }
 

@@ -188,6 +188,9 @@ static void test_members(void **state)
     assert_int_equal(mem_live(), live);
     auto_json dirty = json_strn(S("a\xff"));
     assert_string_equal(json_string_value(dirty), "a\xef\xbf\xbd");
+    int64_t before = time_wall_us(), told = 0;
+    auto_json now = json_now();
+    assert_true(time_parse(json_sv(now), &told) && told >= before && told <= time_wall_us());
     auto_json empty = json_strn(STR_NONE);
     assert_string_equal(json_string_value(empty), "");
 }
