@@ -265,11 +265,13 @@ static void deliveries(struct http_request *r)
     if (!api_query_int(r, "limit", 50, &limit) || !api_query_int(r, "offset", 0, &offset) ||
         !known(r, uuid))
         return;
-    json_t *out = ledger_list(a->store, api_scope(r), uuid, state.n ? str_z(r->arena, state) : NULL,
-                              limit < 1     ? 1
-                              : limit > 200 ? 200
-                                            : limit,
-                              offset < 0 ? 0 : offset, &err);
+    auto_json running = engine_running(a->engine, api_scope(r), uuid);
+    json_t *out =
+        ledger_list(a->store, api_scope(r), uuid, state.n ? str_z(r->arena, state) : NULL, running,
+                    limit < 1     ? 1
+                    : limit > 200 ? 200
+                                  : limit,
+                    offset < 0 ? 0 : offset, &err);
     if (out)
         api_ok(r, out);
     else

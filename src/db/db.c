@@ -281,6 +281,11 @@ void db_close(struct db *db)
     mem_free(db);
 }
 
+bool db_left_open(const struct db *db)
+{
+    return db->kind != DB_SQLITE || db->left_open;
+}
+
 enum db_kind db_kind_of(const struct db *db)
 {
     return db->kind;

@@ -166,6 +166,8 @@ bool db_default_scope(struct db *db, const char *workspace, struct error *err) w
  * gone); ERR_CONFLICT when another holds it. SQLite has its lock file since db_open: nothing to do. */
 bool db_hold(struct db *db, int64_t wait_ms, struct error *err) warn_unused;
 enum db_kind db_kind_of(const struct db *db);
+/* The process before did not close it (SQLite: its log is there). True on PostgreSQL, which cannot tell. */
+bool db_left_open(const struct db *db);
 bool db_foreign_keys(struct db *db, bool on,
                      struct error *err) warn_unused; /* SQLite: all connections */
 struct db_stats {

@@ -39,6 +39,7 @@ struct db {
     uint64_t commits, transactions, rollbacks, timeouts;
     size_t queued; /* units of work that wait or run, loop thread */
     struct db_trouble trouble;
+    bool left_open; /* see db_left_open */
     struct sq *sq;
     struct pg *pg;
 };

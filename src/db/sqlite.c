@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -413,6 +414,14 @@ static void *checkpoint_main(void *arg)
 
 /* ---- opening and closing ---- */
 
+/* SQLite removes the log when the last connection closes. */
+static bool has_log(const char *path)
+{
+    auto_buf name = BUF(4096 + 8);
+    struct stat st;
+    return buf_fmt(&name, "%s-wal", path) && stat(buf_cstr(&name), &st) == 0 && st.st_size > 0;
+}
+
 int sq_lock_file(const char *path, struct error *err)
 {
     auto_buf name = BUF(4096 + 8);
@@ -537,6 +546,7 @@ bool sq_open(struct db *db, const struct db_opts *opts, struct error *err)
         }
     }
     q->opened_us = time_mono_us();
+    db->left_open = ok && has_log(q->path);
     q->writer =
         ok ? sq_conn_open(q->path, q->fresh ? SQ_WRITER_LAX : SQ_WRITER, q->cache_kib * 2, err)
            : NULL;

@@ -30,6 +30,7 @@ struct pending *pending_new(const struct scope *s, const char *bot, const char *
     p->context = context && !json_is_null(context) ? json_incref(context) : NULL;
     p->ids = json_pack("[s]", id);
     p->accepted_us = time_mono_us();
+    uuid4(p->turn);
     if (!p->launcher_id || !p->sender_id || !p->event || !p->ids) {
         pending_free(p);
         return NULL;
@@ -55,6 +56,7 @@ static bool make_safe(struct engine *e, struct pending *p, const struct accept_o
         .launcher_id = p->launcher_id,
         .sender_id = p->sender_id,
         .routed = p->routed,
+        .turn = p->turn,
         .payload = buf_view(&text),
     };
     return ledger_accept(e->store, &p->scope, &m, err);

@@ -18,6 +18,8 @@ struct pending {
     json_t *context; /* owned or NULL: the adapter's */
     json_t *ids;     /* owned: array of ledger ids, oldest first */
     int64_t accepted_us;
+    char turn
+        [UUID_SIZE]; /* id of its monitoring record; the ledger keeps it, so that a turn that is run again goes on with it */
 };
 void pending_free(struct pending *p);
 struct pending *pending_new(const struct scope *s, const char *bot, const char *pipeline,
@@ -98,6 +100,7 @@ void schedule_free(struct engine *e);
 
 /* ---- a run ---------------------------------------------------------------------------------------------------------------------- */
 struct run {
+    struct list node; /* in engine.active */
     struct engine *engine;
     struct query *query;
     struct pipe *pipe;
@@ -196,6 +199,7 @@ struct engine {
     struct engine_stats stats;
     struct task_cond idle, start_cond;
     struct task_timer retry; /* of the dispatcher after it could not start a fiber */
+    struct list active;      /* runs that walk the stages now */
     size_t open_workspaces;
 };
 /* Admission: queued + running + gathered, of the instance and of a workspace. */

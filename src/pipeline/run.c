@@ -208,9 +208,11 @@ void run_pending(struct engine *e, struct pending *p)
             not_run(e, p, &err);
         } else {
             r.streams = r.query->stream_wanted;
+            list_push(&e->active, &r.node);
             watch_start(&r);
             bool ok = walk(&r, 0, &err);
             run_end(&r, ok, &err);
+            list_del(&r.node);
         }
         run_free(&r);
     }

@@ -42,9 +42,8 @@ static json_t *session_row(struct query *q)
 void watch_start(struct run *r)
 {
     struct query *q = r->query;
-    char id[UUID_SIZE];
-    uuid4(id);
-    q->monitor_id = str_z(q->arena, str_c(id));
+    const char *id = r->pending->turn;
+    q->monitor_id = id;
     query_var(q, "_monitoring_bot_name", json_string(q->bot_name));
     query_var(q, "_monitoring_pipeline_name", json_string(q->pipeline_name));
     query_var(q, "_monitoring_message_id", json_string(id));

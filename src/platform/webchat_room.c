@@ -190,8 +190,9 @@ static bool do_write(struct db_tx *tx, void *arg, struct error *err)
     return last <= w->keep || db_exec(tx, &trim, t, array_len(t), NULL, err);
 }
 
-static void write_free(struct write *w)
+static void write_free(void *arg)
 {
+    struct write *w = arg;
     mem_free(w->key);
     json_decref(w->messages);
     mem_free(w);
@@ -222,18 +223,13 @@ bool room_write(struct webchat *w, struct room *r, const json_t *messages, struc
     return ok;
 }
 
-static void write_end(void *arg)
-{
-    write_free(arg);
-}
-
 void room_write_later(struct webchat *w, struct room *r, const json_t *message)
 {
     struct error err = {0};
     auto_json list = json_pack("[O]", message);
     struct write *x = list ? write_new(w, r, list) : NULL;
     if (x && !db_write_owed(w->platform->opts.store->db, scope_db(&x->scope), do_write, x,
-                            write_end, "a message of a web chat", &err))
+                            write_free, "a message of a web chat", &err))
         log_error("chat", "a message of a web chat was not kept: %s", err.msg);
 }
 

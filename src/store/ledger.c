@@ -25,7 +25,7 @@ static bool do_accept(struct db_tx *tx, void *arg, struct error *err)
     static struct db_sql insert = {
         .text =
             "INSERT INTO parley_messages (id, workspace_uuid, bot_uuid, pipeline_uuid, dedupe_key, state, launcher_type, launcher_id, "
-            "sender_id, routed, payload, attempts, received_at, updated_at) VALUES (?, ?, ?, ?, ?, 'received', ?, ?, ?, ?, ?, 0, ?, ?) "
+            "sender_id, routed, payload, turn_id, attempts, received_at, updated_at) VALUES (?, ?, ?, ?, ?, 'received', ?, ?, ?, ?, ?, ?, 0, ?, ?) "
             "ON CONFLICT DO NOTHING"};
     struct accept *a = arg;
     const struct inbound *m = a->m;
@@ -48,6 +48,7 @@ static bool do_accept(struct db_tx *tx, void *arg, struct error *err)
                          DB_V_Z(m->sender_id),
                          DB_V_B(m->routed),
                          DB_V_S(m->payload),
+                         db_val_z(m->turn),
                          when,
                          when};
     int64_t n = 0;
@@ -208,7 +209,7 @@ json_t *ledger_open_messages(const struct store *st, const struct scope *scope, 
 {
     static struct db_sql sql = {
         .text =
-            "SELECT seq, id, bot_uuid, pipeline_uuid, launcher_type, launcher_id, sender_id, routed, payload, attempts FROM "
+            "SELECT seq, id, bot_uuid, pipeline_uuid, launcher_type, launcher_id, sender_id, routed, payload, attempts, turn_id FROM "
             "parley_messages WHERE workspace_uuid = ? AND state IN ('received', 'running') AND seq > ? ORDER BY seq LIMIT ?"};
     struct read r = {
         .sql = &sql, .v = {DB_V_Z(scope->workspace), DB_V_I(after), DB_V_I(limit)}, .n = 3};
