@@ -35,7 +35,8 @@ static bool put_message(struct db_tx *tx, const struct scope *s, const json_t *r
         .text =
             "INSERT INTO monitoring_messages (id, workspace_uuid, \"timestamp\", bot_id, bot_name, pipeline_id, pipeline_name, message_content, "
             "session_id, status, level, platform, user_id, user_name, runner_name, variables, role) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-            "?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"}; /* a turn that is run again goes on with its record */
+            "?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET status = excluded.status, level = excluded.level, variables = "
+            "excluded.variables"}; /* a turn that is run again goes on with its record */
     char t[TIME_ISO_SIZE];
     struct db_val v[] = {val(r, "id"),
                          DB_V_Z(s->workspace),

@@ -393,7 +393,8 @@ LAB_TEST(a_crash_before_the_answer, "{}")
 /* The database as a killed process leaves it: the file and its log. */
 static void leave(struct lab *l, const char *end)
 {
-    char from[128], to[128], block[65536];
+    static char block[65536];
+    char from[128], to[128];
     snprintf(from, sizeof from, "%s/a.db%s", l->dir, end);
     snprintf(to, sizeof to, "%s/b.db%s", l->dir, end);
     FILE *in = fopen(from, "re"), *out = fopen(to, "we");
