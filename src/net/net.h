@@ -298,7 +298,8 @@ size_t http_client_running(void);
 /* ---- server-sent events and JSON lines: incremental readers -------------------------------- */
 struct sse {
     struct buf line, data, event;
-    size_t max; /* bytes of one event; over it sse_feed fails */
+    struct str lone; /* the event's only data so far; in the input, not copied yet */
+    size_t max;      /* bytes of one event; over it sse_feed fails */
     bool cr, bom_done, has_data;
 };
 void sse_init(struct sse *s, size_t max);
