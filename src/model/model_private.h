@@ -126,6 +126,15 @@ bool wire_failed(const struct wire *w, struct error *err);
 const char *wire_url(struct arena *a, const struct provider *p, const char *path,
                      struct error *err);
 
+/* ---- openai_quick.c -------------------------------------------------------------------------- */
+/* An event that brings a few words and nothing else: one choice, no usage, no end. */
+struct quick_delta {
+    struct str role, content; /* "" if there is none; in the text or in `decoded` */
+};
+/* False: the event is something else, or malformed, and has to be read in full. True: reading it in
+ * full would give exactly `out`. `text` without blanks around it. */
+bool openai_quick(struct str text, struct buf *decoded, struct quick_delta *out) warn_unused;
+
 /* ---- openai_body.c --------------------------------------------------------------------------- */
 /* The JSON text of a chat request in `out`, and the caller's extra_headers (borrowed) if any. */
 bool openai_body(const struct model *m, const struct llm_request *req, bool stream, struct buf *out,

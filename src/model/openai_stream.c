@@ -29,10 +29,11 @@ struct llm_stream {
     struct http_stream *http;
     struct buf body; /* of the request */
     struct sse sse;
-    struct str in;   /* bytes read and not yet fed */
-    struct buf out;  /* visible text of the delta under way */
-    unsigned merged; /* events in it */
-    struct buf text; /* all visible text */
+    struct str in;      /* bytes read and not yet fed */
+    struct buf decoded; /* words of the event under way, where they held escapes */
+    struct buf out;     /* visible text of the delta under way */
+    unsigned merged;    /* events in it */
+    struct buf text;    /* all visible text */
     struct buf reasoning;
     struct think think;
     struct call_state *calls; /* by index */
@@ -284,14 +285,18 @@ static void on_call(struct llm_stream *s, const json_t *call, size_t position)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void on_delta(struct llm_stream *s, const json_t *choice)
+static void on_role(struct llm_stream *s, struct str role)
 {
-    const json_t *delta = json_object_get(choice, "delta");
-    struct str role = json_s(delta, "role");
     if (role.n > 0 && role.n < sizeof(s->role)) {
         memcpy(s->role, role.p, role.n);
         s->role[role.n] = '\0';
     }
+}
+
+static void on_delta(struct llm_stream *s, const json_t *choice)
+{
+    const json_t *delta = json_object_get(choice, "delta");
+    on_role(s, json_s(delta, "role"));
     struct str reasoning = json_s(delta, "reasoning_content");
     if (reasoning.n == 0)
         reasoning = json_s(delta, "reasoning");
@@ -313,26 +318,11 @@ static void on_delta(struct llm_stream *s, const json_t *choice)
     }
 }
 
-/* An event of the stream; false when there is something to hand out, or nothing more to read. */
-/* What has come is handed on together, so that a burst costs few steps; an answer that comes at once is still seen to
- * grow. Each step costs its readers the whole text, so the steps of a long answer grow with it. */
-static bool full_step(const struct llm_stream *s)
+/* False: it ends the stream with an error. Apart from the usual event: its frame is large. */
+static bool __attribute__((noinline))
+read_in_full(struct llm_stream *s, struct str event, struct str data)
 {
-    return s->merged >= MERGE_MAX &&
-           (s->text.n <= MERGE_LONG || s->out.n >= s->text.n / MERGE_SHARE);
-}
-
-static bool on_event(void *arg, struct str event, struct str data)
-{
-    struct llm_stream *s = arg;
     struct error why;
-    data = str_trim(data);
-    if (data.n == 0)
-        return true;
-    if (str_eq(data, S("[DONE]"))) {
-        s->marked_end = true;
-        return false;
-    }
     auto_json chunk = json_parse_words(data, &why);
     if (!json_is_object(chunk)) {
         protocol(s, chunk ? "the stream holds something that is no object" : why.msg);
@@ -348,6 +338,35 @@ static bool on_event(void *arg, struct str event, struct str data)
     const json_t *choice = json_array_get(json_object_get(chunk, "choices"), 0);
     if (json_is_object(choice))
         on_delta(s, choice);
+    return !s->failed;
+}
+
+/* What has come is handed on together, so that a burst costs few steps; an answer that comes at once is still seen to
+ * grow. Each step costs its readers the whole text, so the steps of a long answer grow with it. */
+static bool full_step(const struct llm_stream *s)
+{
+    return s->merged >= MERGE_MAX &&
+           (s->text.n <= MERGE_LONG || s->out.n >= s->text.n / MERGE_SHARE);
+}
+
+/* An event of the stream; false when there is something to hand out, or nothing more to read. */
+static bool on_event(void *arg, struct str event, struct str data)
+{
+    struct llm_stream *s = arg;
+    struct quick_delta quick;
+    data = str_trim(data);
+    if (data.n == 0)
+        return true;
+    if (str_eq(data, S("[DONE]"))) {
+        s->marked_end = true;
+        return false;
+    }
+    if (!str_eqz(event, "error") && openai_quick(data, &s->decoded, &quick)) {
+        on_role(s, quick.role);
+        on_text(s, quick.content);
+    } else if (!read_in_full(s, event, data)) {
+        return false;
+    }
     if (s->out.n > 0)
         s->merged++;
     return !s->failed && !s->fragments && !s->finish_now && !full_step(s);
@@ -364,6 +383,7 @@ void openai_close(struct llm_stream *s)
     else
         http_stream_close(s->http);
     sse_free(&s->sse);
+    buf_free(&s->decoded);
     think_free(&s->think);
     buf_free(&s->body);
     buf_free(&s->out);
@@ -448,6 +468,7 @@ struct llm_stream *openai_open(struct model *m, const struct llm_request *req, s
         .remove_think = req->remove_think,
         .role = "assistant",
         .body = BUF(64 * 1024 * 1024),
+        .decoded = BUF(EVENT_MAX),
         .out = BUF(TEXT_MAX),
         .text = BUF(TEXT_MAX),
         .reasoning = BUF(TEXT_MAX),
