@@ -125,6 +125,12 @@ static bool due(const struct growth *g)
                          time_mono_us() - g->shown_us >= PACE_US);
 }
 
+/* What models say came as JSON, so it is valid UTF-8, and its sum is too. */
+static json_t *text_so_far(const struct growth *g)
+{
+    return llm_message_of("assistant", json_stringn_nocheck(g->text.p, g->text.n));
+}
+
 static bool emit_chunk(struct turn *t, struct growth *g, json_t *message_stolen, bool final,
                        struct error *err)
 {
@@ -179,7 +185,7 @@ static bool stream_one(struct turn *t, size_t i, bool *used, struct llm_usage *u
         if (ok && d.done)
             ok = finish(t, s, &g, usage, err);
         else if (ok && due(&g))
-            ok = emit_chunk(t, &g, llm_message("assistant", buf_view(&g.text)), false, err);
+            ok = emit_chunk(t, &g, text_so_far(&g), false, err);
         if (!ok || d.done)
             break;
     }
