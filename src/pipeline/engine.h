@@ -37,9 +37,9 @@ struct pipe {
     json_t *config;                 /* coerced (§6.3) */
     json_t *preferences;            /* extensions_preferences */
     const struct stage *stages[24]; /* NULL-terminated */
-    bool remove_think;
-    /* aggregation, read once */
-    bool aggregate;
+    /* Read once: aggregation, and what each part of a streamed answer asks for. */
+    bool remove_think, at_sender, quote_origin, aggregate;
+    double delay_min, delay_max; /* seconds, as configured */
     int64_t aggregate_ms;
     uint64_t version; /* of GROUP_PIPELINES when loaded */
     int64_t loaded_us;
@@ -109,6 +109,7 @@ struct run {
     struct session *session; /* from PreProcessor on */
     struct model *model;     /* primary or NULL; released at the end */
     size_t at;               /* index of the stage that runs */
+    uint64_t fence_seen;     /* fence_changes() of the last check that let it go on */
     bool streams;            /* adapter takes chunks for this query */
     json_t *conversation;    /* owned: the one this turn belongs to */
     /* The response on its way (resp_messages[-1] of the spec). The three are owned by the run and replaced by run_keep: a stream gives

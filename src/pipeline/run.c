@@ -40,6 +40,18 @@ static bool give_notices(struct run *r, const struct stage_result *res, struct e
     return true;
 }
 
+/* After each stage, and each part of a stream: may the workspace still run? */
+static bool still_placed(struct run *r, struct error *err)
+{
+    uint64_t now = fence_changes(r->engine->fence);
+    if (r->fence_seen == now)
+        return true;
+    if (!fence_check(r->engine->fence, &r->query->scope, err))
+        return false;
+    r->fence_seen = now;
+    return true;
+}
+
 /* A sub-result of a stream stage: all following stages run before the stage goes on. */
 static bool next_result(struct run *r, const struct stage_result *res, struct error *err)
 {
@@ -49,7 +61,7 @@ static bool next_result(struct run *r, const struct stage_result *res, struct er
         ok = walk(r, at + 1, err);
     if (ok) /* on failure it names the stage that failed */
         r->at = at;
-    return ok && fence_check(r->engine->fence, &r->query->scope, err);
+    return ok && still_placed(r, err);
 }
 
 static bool walk(struct run *r, size_t i, struct error *err)
@@ -62,7 +74,7 @@ static bool walk(struct run *r, size_t i, struct error *err)
         struct stage_result res = {0};
         if (!s->process(r, &res, err) || !give_notices(r, &res, err))
             return false;
-        if (!fence_check(r->engine->fence, &r->query->scope, err))
+        if (!still_placed(r, err))
             return false;
         if (res.verdict == STAGE_INTERRUPT)
             return true;

@@ -218,15 +218,13 @@ bool turn_notice(struct run *r, const json_t *notice, bool interrupt, struct err
         json_is_string(notice) ? chain_of_text(json_sv(notice)) : json_deep_copy(notice);
     if (!chain)
         return err_set(err, ERR_NOMEM, "out of memory");
-    if (conf_bool(r->pipe->config, "output.misc.at-sender", true) &&
-        q->event.launcher == LAUNCHER_GROUP)
+    if (r->pipe->at_sender && q->event.launcher == LAUNCHER_GROUP)
         json_array_insert_new(chain, 0, comp_at(q->event.sender_id, q->event.sender_name));
-    bool quote = conf_bool(r->pipe->config, "output.misc.quote-origin", false);
     bool chunk = r->streams && r->response && r->is_chunk;
     bool final = interrupt || (chunk && r->is_final);
     r->tool_calls = false;
     r->history_ready = false; /* a failed turn leaves nothing in the history */
-    return hand_out(r, chain, chunk, final, quote, err);
+    return hand_out(r, chain, chunk, final, r->pipe->quote_origin, err);
 }
 
 bool turn_cut(struct run *r, struct error *err)
@@ -236,8 +234,7 @@ bool turn_cut(struct run *r, struct error *err)
     auto_json chain = json_incref(r->last_out);
     r->tool_calls = false;
     r->history_ready = false;
-    return hand_out(r, chain, true, true,
-                    conf_bool(r->pipe->config, "output.misc.quote-origin", false), err);
+    return hand_out(r, chain, true, true, r->pipe->quote_origin, err);
 }
 
 /* ---- states without a reply ------------------------------------------------------------------------------------------- */
