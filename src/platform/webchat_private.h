@@ -8,8 +8,9 @@
 /* A conversation: history in memory while it is in use, its rows in the database. */
 struct room {
     struct list lru;
-    char *key;     /* "<pipeline>[:<session>]|<type>", the conversation_key of its rows */
     char *map_key; /* "<workspace>|<generation>|<key>" */
+    const char
+        *key; /* in map_key: "<pipeline>[:<session>]|<type>", the conversation_key of its rows */
     struct scope scope;
     char pipeline[64];
     char session[UUID_SIZE]; /* "" for the debug chat */

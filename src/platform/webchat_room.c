@@ -3,7 +3,17 @@
 
 #include <stdio.h>
 
+enum { KEY_USUAL = 160, FRAME_USUAL = 400 };
+
 static const char *const own_members[] = {"_delivery", "_response"};
+
+static bool is_own(const char *name)
+{
+    bool own = false;
+    for (size_t i = 0; name[0] == '_' && i < array_len(own_members); i++)
+        own = own || strcmp(name, own_members[i]) == 0;
+    return own;
+}
 
 json_t *room_shown(const json_t *message)
 {
@@ -25,7 +35,6 @@ json_t *room_find(const struct room *r, const char *tag, const char *value)
 
 static void room_free(struct room *r)
 {
-    mem_free(r->key);
     mem_free(r->map_key);
     json_decref(r->messages);
     mem_free(r);
@@ -52,13 +61,30 @@ static void shrink(struct webchat *w)
     }
 }
 
-static bool keys_of(const struct webchat_room *at, struct buf *key, struct buf *map_key)
+/* "<workspace>|<generation>|<key>" with the key from *at on. By hand: each part of a stream asks for its room. */
+static bool key_of(const struct webchat_room *at, struct buf *out, size_t *from)
 {
-    buf_fmt(key, "%s%s%s|%s", at->pipeline, at->session_id ? ":" : "",
-            at->session_id ? at->session_id : "", launcher_name(at->type));
-    buf_fmt(map_key, "%s|%lld|", at->scope.workspace, (long long)at->scope.generation);
-    buf_str(map_key, buf_view(key));
-    return !key->failed && !map_key->failed;
+    char digits[24];
+    size_t n = sizeof digits;
+    uint64_t left = (uint64_t)at->scope.generation; /* > 0 */
+    do {
+        digits[--n] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left);
+    buf_reserve(out, KEY_USUAL);
+    buf_z(out, at->scope.workspace);
+    buf_c(out, '|');
+    buf_add(out, digits + n, sizeof digits - n);
+    buf_c(out, '|');
+    *from = out->n;
+    buf_z(out, at->pipeline);
+    if (at->session_id) {
+        buf_c(out, ':');
+        buf_z(out, at->session_id);
+    }
+    buf_c(out, '|');
+    buf_z(out, launcher_name(at->type));
+    return !out->failed;
 }
 
 /* The kept history, unless it has been idle for too long. */
@@ -87,8 +113,9 @@ static bool load(struct webchat *w, struct room *r, struct error *err)
 
 struct room *room_take(struct webchat *w, const struct webchat_room *at, struct error *err)
 {
-    auto_buf key = BUF(1024), map_key = BUF(2048);
-    if (!keys_of(at, &key, &map_key)) {
+    auto_buf map_key = BUF(2048);
+    size_t key_at = 0;
+    if (!key_of(at, &map_key, &key_at)) {
         err_set(err, ERR_INVALID, "the session id is too long");
         return NULL;
     }
@@ -102,11 +129,11 @@ struct room *room_take(struct webchat *w, const struct webchat_room *at, struct 
         made->next_id = 1;
         snprintf(made->pipeline, sizeof made->pipeline, "%s", at->pipeline);
         snprintf(made->session, sizeof made->session, "%s", at->session_id ? at->session_id : "");
-        made->key = mem_strndup(key.p, key.n);
         made->map_key = mem_strndup(map_key.p, map_key.n);
+        made->key = made->map_key ? made->map_key + key_at : NULL;
         made->messages = json_array();
         list_init(&made->conns);
-        if (!made->key || !made->map_key || !made->messages) {
+        if (!made->map_key || !made->messages) {
             room_free(made);
             goto nomem;
         }
@@ -235,11 +262,41 @@ void room_write_later(struct webchat *w, struct room *r, const json_t *message)
 
 /* ---- frames ------------------------------------------------------------------------------------------------------------------------ */
 
+static void put_name(struct buf *out, char sep, const char *name)
+{
+    size_t n = strlen(name);
+    if (!buf_reserve(out, n + 4))
+        return;
+    char *p = out->p + out->n;
+    *p++ = sep;
+    *p++ = '"';
+    memcpy(p, name, n);
+    memcpy(p + n, "\":", 2);
+    out->n += n + 4;
+}
+
+/* {"type":…,"session_type":…,"data":{the message without our own members}}, written at once: a stream sends one for each part.
+ * The names of a message are ours, nothing in them needs an escape. */
 static bool frame_of(const struct room *r, const char *type, const json_t *message, struct buf *out)
 {
-    auto_json frame = json_pack("{s:s,s:s,s:o}", "type", type, "session_type",
-                                launcher_name(r->type), "data", room_shown(message));
-    return frame && json_put(out, frame);
+    const char *name;
+    json_t *value;
+    char sep = '{';
+    buf_reserve(out, FRAME_USUAL + 2 * json_s(message, "content").n);
+    buf_z(out, "{\"type\":\"");
+    buf_z(out, type);
+    buf_z(out, "\",\"session_type\":\"");
+    buf_z(out, launcher_name(r->type));
+    buf_z(out, "\",\"data\":");
+    json_object_foreach ((json_t *)(uintptr_t)message, name, value) {
+        if (is_own(name))
+            continue;
+        put_name(out, sep, name);
+        if (!json_put(out, value))
+            return false;
+        sep = ',';
+    }
+    return buf_z(out, "}}");
 }
 
 static void send_to(struct conn *c, struct str frame)
