@@ -28,7 +28,8 @@ enum {
 #endif
     COLOURS = 8,
     POOL_MAX = 256,
-    POOL_WARM = 32, /* so many pooled stacks keep their pages for good */
+    POOL_WARM = 32,    /* so many pooled stacks keep their pages for good */
+    TRIM_FRAMES = 512, /* bytes of the frames from task_trim to the system call, and to spare */
 };
 
 static char *pool[POOL_MAX];
@@ -169,15 +170,24 @@ static inline void swap(struct fiber *from, struct fiber *to)
     fiber_swap(&from->sp, to->sp);
 }
 
-void fiber_trim(struct task *t)
+static void trim_to(struct task *t, uintptr_t used)
 {
-    uintptr_t low = (uintptr_t)t->stack;
-    /* The ABI lets a leaf use 128 bytes below its stack pointer; a parked fiber has none, but
-     * the margin is free. */
-    uintptr_t high = ((uintptr_t)t->fiber.sp - 128) & ~(uintptr_t)(page - 1);
+    uintptr_t low = (uintptr_t)t->stack, high = used & ~(uintptr_t)(page - 1);
     if (high > low) {
         madvise(t->stack, high - low, MADV_DONTNEED);
     }
+}
+
+void fiber_trim(struct task *t)
+{
+    /* The ABI lets a leaf use 128 bytes below its stack pointer; a parked fiber has none, but
+     * the margin is free. */
+    trim_to(t, (uintptr_t)t->fiber.sp - 128);
+}
+
+void fiber_trim_below(struct task *t, const void *used)
+{
+    trim_to(t, (uintptr_t)used - TRIM_FRAMES);
 }
 
 #else
@@ -221,6 +231,12 @@ static void swap(struct fiber *from, struct fiber *to)
 void fiber_trim(struct task *t)
 {
     (void)t; /* the stack pointer is inside an opaque context */
+}
+
+void fiber_trim_below(struct task *t, const void *used)
+{
+    (void)t;
+    (void)used;
 }
 
 #endif

@@ -82,6 +82,8 @@ void fiber_leave(struct task *t); /* back to the loop's stack; returns when t is
 void fiber_pass(struct task *from, struct task *to); /* straight from one to another */
 /* Gives back the pages of a parked fiber that lie below its stack pointer. */
 void fiber_trim(struct task *t);
+/* The same for the running fiber, below `used`, an address of its present frame. */
+void fiber_trim_below(struct task *t, const void *used);
 /* Gives back the pages of pooled stacks but for some. True: to be called again later, stacks may
  * come back until then. */
 bool fiber_pool_trim(void);
