@@ -102,6 +102,7 @@ struct wire {
     const char *accept;          /* media type or NULL */
     int64_t until_us;            /* time_mono_us() by which the headers must be there */
     int timeout_ms;              /* silence between two reads, and the limit until the headers */
+    bool trickles;               /* the answer comes little by little */
     bool one_try;                /* no other key, no repeat */
     bool plain;                  /* error texts without the prefix of §6.5: scan, rerank */
     int status;                  /* of the last answer, 0: none came */
