@@ -44,7 +44,7 @@ struct llm_stream {
     bool block_open;
     json_t *fields; /* other provider fields of the message */
     struct llm_usage usage;
-    struct error failure;
+    struct error *err; /* of the call under way: what fails in an event is told there */
     int64_t ends_us;
     char role[32];
     bool remove_think, think_open; /* a <think> has been shown and not yet closed */
@@ -56,20 +56,20 @@ struct llm_stream {
 
 static void out_of_memory(struct llm_stream *s)
 {
-    err_set(&s->failure, ERR_NOMEM, "out of memory");
+    err_set(s->err, ERR_NOMEM, "out of memory");
     s->failed = true;
 }
 
 static void protocol(struct llm_stream *s, const char *text)
 {
-    err_set(&s->failure, ERR_PROTOCOL, "%s", text);
-    wire_failed(&s->wire, &s->failure);
+    err_set(s->err, ERR_PROTOCOL, "%s", text);
+    wire_failed(&s->wire, s->err);
     s->failed = true;
 }
 
 static void too_large(struct llm_stream *s)
 {
-    err_set(&s->failure, ERR_TOO_LARGE, "more than %d bytes of text", TEXT_MAX);
+    err_set(s->err, ERR_TOO_LARGE, "more than %d bytes of text", TEXT_MAX);
     s->failed = true;
 }
 
@@ -330,7 +330,7 @@ read_in_full(struct llm_stream *s, struct str event, struct str data)
     }
     const json_t *error = json_object_get(chunk, "error");
     if (json_is_object(error) || json_is_string(error) || str_eqz(event, "error")) {
-        wire_refused(&s->wire, s->wire.status, data, &s->failure);
+        wire_refused(&s->wire, s->wire.status, data, s->err);
         s->failed = true;
         return false;
     }
@@ -429,6 +429,8 @@ static bool whole_instead(struct llm_stream *s, struct error *err)
     a.usage.raw = NULL;
     llm_answer_free(&a);
     s->something = s->finish = s->finish_now = s->marked_end = s->waiting = true;
+    if (s->failed)
+        return false;
     return !s->out.failed || err_set(err, ERR_NOMEM, "out of memory");
 }
 
@@ -450,6 +452,21 @@ static bool start(struct llm_stream *s, const struct llm_request *req, struct er
     return !str_istarts(type, S("application/json")) || whole_instead(s, err);
 }
 
+/* What the request was made of is not needed while the answer comes, which may take long. */
+static void forget_request(struct llm_stream *s)
+{
+    struct arena *fresh = arena_new(WIRE_BODY_MAX);
+    if (s->http && http_stream_sent(s->http)) {
+        buf_free(&s->body);
+        s->wire.body = S("");
+    }
+    if (fresh) {
+        arena_free(s->wire.arena);
+        s->wire.arena = fresh;
+        s->wire.url = NULL;
+    }
+}
+
 struct llm_stream *openai_open(struct model *m, const struct llm_request *req, struct error *err)
 {
     struct llm_stream *s = new (struct llm_stream);
@@ -466,6 +483,7 @@ struct llm_stream *openai_open(struct model *m, const struct llm_request *req, s
         .head = {&requester_openai},
         .model = m,
         .remove_think = req->remove_think,
+        .err = err,
         .role = "assistant",
         .body = BUF(64 * 1024 * 1024),
         .decoded = BUF(EVENT_MAX),
@@ -477,6 +495,7 @@ struct llm_stream *openai_open(struct model *m, const struct llm_request *req, s
         .wire = {.provider = m->provider,
                  .method = "POST",
                  .accept = "text/event-stream",
+                 .trickles = true,
                  .timeout_ms = timeout,
                  .until_us = now + (int64_t)timeout * 1000,
                  .body = S(""),
@@ -484,10 +503,12 @@ struct llm_stream *openai_open(struct model *m, const struct llm_request *req, s
     };
     sse_init(&s->sse, EVENT_MAX);
     think_init(&s->think, m->orphan_close);
-    if (start(s, req, err))
-        return s;
-    openai_close(s);
-    return NULL;
+    if (!start(s, req, err)) {
+        openai_close(s);
+        return NULL;
+    }
+    forget_request(s);
+    return s;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -528,6 +549,9 @@ bool openai_next(struct llm_stream *s, struct llm_delta *d, struct error *err)
 {
     bool ended = false;
     *d = (struct llm_delta){0};
+    if (s->failed)
+        return err_set(err, ERR_INTERNAL, "the stream has failed");
+    s->err = err;
     if (!s->waiting) {
         buf_clear(&s->out);
         json_decref(s->fragments);
@@ -545,21 +569,20 @@ bool openai_next(struct llm_stream *s, struct llm_delta *d, struct error *err)
             return false;
         }
     }
-    if (s->failed) {
-        *err = s->failure;
+    if (s->failed)
         return wire_failed(&s->wire, err);
-    }
     if ((s->marked_end || ended) && !s->done && !end(s, err))
         return false;
     d->text = s->out.n > 0 ? buf_view(&s->out) : S("");
     d->tool_calls = s->fragments;
     d->finish = s->finish_now;
     d->done = s->done;
-    if (buf_str(&s->text, d->text))
-        return true;
-    too_large(s);
-    *err = s->failure;
-    return wire_failed(&s->wire, err);
+    if (!buf_str(&s->text, d->text)) {
+        too_large(s);
+        return wire_failed(&s->wire, err);
+    }
+    d->whole = s->text.n > 0 ? buf_view(&s->text) : S("");
+    return true;
 }
 
 /* ---- the whole message ----------------------------------------------------------------------- */
