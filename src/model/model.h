@@ -85,7 +85,8 @@ bool llm_invoke(struct model *m, const struct llm_request *req, struct llm_answe
                 struct error *err) warn_unused;
 /* Streaming: next gives a delta; at the end `done`. */
 struct llm_delta {
-    struct str whole; /* visible text of all deltas so far, this one included; until the next call */
+    struct str
+        whole; /* visible text of all deltas so far, this one included; until the next call */
     struct str
         text; /* visible text of this delta, think handling applied, valid UTF-8; may be empty; until the next call */
     json_t *

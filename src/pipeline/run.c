@@ -146,7 +146,7 @@ static void run_end(struct run *r, bool ok, const struct error *err)
         turn_close(r, "failed", err->msg);
 }
 
-static struct bot *bot_of(struct engine *e, const struct pending *p)
+static struct bot *__attribute__((noinline)) bot_of(struct engine *e, const struct pending *p)
 {
     struct bot *b = platform_bot(e->platform, &p->scope, p->bot);
     if (b || strcmp(p->bot, "websocket-proxy-bot") != 0)
@@ -174,8 +174,9 @@ static void run_free(struct run *r)
     json_decref(r->last_out);
 }
 
-/* The pipeline; a database that fails is waited for. */
-static struct pipe *pipe_of(struct engine *e, const struct pending *p, struct error *err)
+/* The pipeline; a database that fails is waited for. Not a part of its caller's frame, below which the whole run waits. */
+static struct pipe *__attribute__((noinline))
+pipe_of(struct engine *e, const struct pending *p, struct error *err)
 {
     struct db_retry again = {0};
     struct pipe *pipe;
@@ -219,6 +220,7 @@ void run_pending(struct engine *e, struct pending *p)
         if (!r.query) {
             not_run(e, p, &err);
         } else {
+            json_decref(steal(p->event)); /* the query has its own form of it */
             r.streams = r.query->stream_wanted;
             list_push(&e->active, &r.node);
             watch_start(&r);

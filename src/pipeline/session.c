@@ -140,12 +140,12 @@ void session_release(struct engine *e, struct session *s)
         shrink(e);
 }
 
-/* Copy of the pipeline's prompt as the conversation keeps it. */
+/* The pipeline's prompt as the conversation keeps it: shared, nobody changes it in place. */
 static json_t *prompt_of(const struct pipe *p)
 {
-    const json_t *messages = json_at(p->config, "ai.local-agent.prompt");
-    json_t *copy = json_is_array(messages) ? json_deep_copy(messages) : json_array();
-    return json_pack("{s:s,s:o}", "name", "default", "messages", copy);
+    json_t *messages = json_at(p->config, "ai.local-agent.prompt");
+    return json_pack("{s:s,s:o}", "name", "default", "messages",
+                     json_is_array(messages) ? json_incref(messages) : json_array());
 }
 
 static json_t *conversation_new(const struct query *q, const struct pipe *p, bool with_uuid)

@@ -103,7 +103,8 @@ static bool store_commit(struct run *r, struct commit *c, struct error *err)
                   : db_write(db, scope_db(&c->scope), do_commit, c, err);
 }
 
-static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
+static bool __attribute__((noinline))
+commit_turn(struct run *r, struct reply *rep, struct error *err)
 {
     struct query *q = r->query;
     const struct adapter *a = bot_adapter(r->bot);

@@ -301,7 +301,7 @@ static bool frame_of(const struct room *r, const char *type, const json_t *messa
 
 static void send_to(struct conn *c, struct str frame)
 {
-    struct error err = {0};
+    static struct error err; /* nothing waits here, and the stacks of streams are spared its size */
     if (!ws_send(c->ws, WS_TEXT, frame, &err) && err.code == ERR_CAPACITY) {
         /* It takes nothing any more; it will read the history when it comes back. */
         log_info("chat", "a web chat was closed: it does not take its frames connection=%s", c->id);
