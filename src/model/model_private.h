@@ -130,11 +130,20 @@ const char *wire_url(struct arena *a, const struct provider *p, const char *path
 /* ---- openai_quick.c -------------------------------------------------------------------------- */
 /* An event that brings a few words and nothing else: one choice, no usage, no end. */
 struct quick_delta {
-    struct str role, content; /* "" if there is none; in the text or in `decoded` */
+    struct str role, content; /* "" if there is none */
 };
+/* The reader of one stream. */
+struct quick {
+    struct buf frame;   /* of the event before: all but its words … */
+    size_t before;      /* … which stood behind so many of these bytes */
+    struct buf decoded; /* words that held escapes */
+};
+void openai_quick_init(struct quick *q);
+void openai_quick_free(struct quick *q);
 /* False: the event is something else, or malformed, and has to be read in full. True: reading it in
- * full would give exactly `out`. `text` without blanks around it. */
-bool openai_quick(struct str text, struct buf *decoded, struct quick_delta *out) warn_unused;
+ * full would give exactly `out`, which is valid until the next call. `text` without blanks around
+ * it. */
+bool openai_quick(struct quick *q, struct str text, struct quick_delta *out) warn_unused;
 
 /* ---- openai_body.c --------------------------------------------------------------------------- */
 /* The JSON text of a chat request in `out`, and the caller's extra_headers (borrowed) if any. */

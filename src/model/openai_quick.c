@@ -5,6 +5,7 @@
 
 enum {
     TEXT_MAX = 16 * 1024,
+    FRAME_MAX = 512, /* bytes kept of an event */
     DEPTH_MAX = 4,   /* of values that are passed over */
     DIGITS_MAX = 18, /* of an integer: never out of range */
 };
@@ -13,6 +14,7 @@ struct cursor {
     const char *p, *end;
     struct quick_delta *out;
     struct buf *decoded;
+    struct str plain;                   /* words that hold no escapes, in the text */
     bool choices, delta, role, content; /* seen: the last one of two would count */
 };
 
@@ -239,6 +241,7 @@ static bool in_delta(struct cursor *c, struct str key)
             return null(c);
         if (!raw_string(c, &raw, &escaped) || (escaped && !decode(c->decoded, raw)))
             return false;
+        c->plain = escaped ? STR_NONE : raw;
         c->out->content = escaped ? buf_view(c->decoded) : raw;
         return true;
     }
@@ -269,9 +272,59 @@ static bool in_event(struct cursor *c, struct str key)
     return skip(c, DEPTH_MAX);
 }
 
-bool openai_quick(struct str text, struct buf *decoded, struct quick_delta *out)
+/* ---- the event before it --------------------------------------------------------------------- */
+
+/* The events of one stream mostly differ in their words only. */
+static bool as_before(const struct quick *q, struct str text, struct str *words)
 {
-    struct cursor c = {.p = text.p, .end = text.p + text.n, .out = out, .decoded = decoded};
+    size_t around = q->frame.n, before = q->before, after = around - before;
+    if (around == 0 || text.n < around || memcmp(text.p, q->frame.p, before) != 0 ||
+        memcmp(text.p + text.n - after, q->frame.p + before, after) != 0)
+        return false;
+    *words = str_n(text.p + before, text.n - around);
+    unsigned char all = 0;
+    for (size_t i = 0; i < words->n; i++) {
+        unsigned char ch = (unsigned char)words->p[i];
+        if (ch < 0x20 || ch == '"' || ch == '\\')
+            return false;
+        all |= ch;
+    }
+    return all < 0x80 || utf8_valid(*words);
+}
+
+/* What stands around words that lie in the text. No memory: the next event is read as this one. */
+static void keep_frame(struct quick *q, struct str text, struct str words)
+{
+    size_t end = (size_t)(words.p - text.p) + words.n;
+    buf_clear(&q->frame);
+    q->before = end - words.n;
+    if (!buf_add(&q->frame, text.p, q->before) || !buf_add(&q->frame, text.p + end, text.n - end))
+        buf_clear(&q->frame);
+}
+
+void openai_quick_init(struct quick *q)
+{
+    *q = (struct quick){.frame = BUF(FRAME_MAX), .decoded = BUF(TEXT_MAX)};
+}
+
+void openai_quick_free(struct quick *q)
+{
+    buf_free(&q->frame);
+    buf_free(&q->decoded);
+}
+
+bool openai_quick(struct quick *q, struct str text, struct quick_delta *out)
+{
+    struct cursor c = {.p = text.p, .end = text.p + text.n, .out = out, .decoded = &q->decoded};
     *out = (struct quick_delta){S(""), S("")};
-    return text.n <= TEXT_MAX && object(&c, in_event) && c.p == c.end;
+    if (text.n > TEXT_MAX)
+        return false;
+    if (as_before(q, text, &out->content))
+        return true;
+    out->content = S("");
+    if (!object(&c, in_event) || c.p != c.end)
+        return false;
+    if (c.plain.p && out->role.n == 0)
+        keep_frame(q, text, c.plain);
+    return true;
 }

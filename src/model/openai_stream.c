@@ -29,11 +29,11 @@ struct llm_stream {
     struct http_stream *http;
     struct buf body; /* of the request */
     struct sse sse;
-    struct str in;      /* bytes read and not yet fed */
-    struct buf decoded; /* words of the event under way, where they held escapes */
-    struct buf out;     /* visible text of the delta under way */
-    unsigned merged;    /* events in it */
-    struct buf text;    /* all visible text */
+    struct quick quick;
+    struct str in;   /* bytes read and not yet fed */
+    struct buf out;  /* visible text of the delta under way */
+    unsigned merged; /* events in it */
+    struct buf text; /* all visible text */
     struct buf reasoning;
     struct think think;
     struct call_state *calls; /* by index */
@@ -353,7 +353,7 @@ static bool full_step(const struct llm_stream *s)
 static bool on_event(void *arg, struct str event, struct str data)
 {
     struct llm_stream *s = arg;
-    struct quick_delta quick;
+    struct quick_delta usual;
     data = str_trim(data);
     if (data.n == 0)
         return true;
@@ -361,9 +361,9 @@ static bool on_event(void *arg, struct str event, struct str data)
         s->marked_end = true;
         return false;
     }
-    if (!str_eqz(event, "error") && openai_quick(data, &s->decoded, &quick)) {
-        on_role(s, quick.role);
-        on_text(s, quick.content);
+    if (!str_eqz(event, "error") && openai_quick(&s->quick, data, &usual)) {
+        on_role(s, usual.role);
+        on_text(s, usual.content);
     } else if (!read_in_full(s, event, data)) {
         return false;
     }
@@ -383,7 +383,7 @@ void openai_close(struct llm_stream *s)
     else
         http_stream_close(s->http);
     sse_free(&s->sse);
-    buf_free(&s->decoded);
+    openai_quick_free(&s->quick);
     think_free(&s->think);
     buf_free(&s->body);
     buf_free(&s->out);
@@ -486,7 +486,6 @@ struct llm_stream *openai_open(struct model *m, const struct llm_request *req, s
         .err = err,
         .role = "assistant",
         .body = BUF(64 * 1024 * 1024),
-        .decoded = BUF(EVENT_MAX),
         .out = BUF(TEXT_MAX),
         .text = BUF(TEXT_MAX),
         .reasoning = BUF(TEXT_MAX),
@@ -502,6 +501,7 @@ struct llm_stream *openai_open(struct model *m, const struct llm_request *req, s
                  .arena = a},
     };
     sse_init(&s->sse, EVENT_MAX);
+    openai_quick_init(&s->quick);
     think_init(&s->think, m->orphan_close);
     if (!start(s, req, err)) {
         openai_close(s);

@@ -96,11 +96,11 @@ static bool read_fully(struct str text, struct str *role, struct str *content, j
     return usual;
 }
 
-static void compare(struct str text, struct buf *decoded)
+static void compare(struct str text, struct quick *q)
 {
     struct quick_delta d;
     struct str role, content;
-    if (!openai_quick(text, decoded, &d))
+    if (!openai_quick(q, text, &d))
         return;
     json_t *j = NULL;
     bool same =
@@ -112,23 +112,26 @@ static void compare(struct str text, struct buf *decoded)
 
 static void test_taken(void **state)
 {
-    auto_buf decoded = BUF(4096);
+    struct quick q;
+    openai_quick_init(&q);
     for (size_t i = 0; i < array_len(taken); i++) {
         struct quick_delta d;
-        if (!openai_quick(str_c(taken[i].text), &decoded, &d))
+        if (!openai_quick(&q, str_c(taken[i].text), &d))
             fail_msg("not taken: %s", taken[i].text);
         assert_true(str_eqz(d.role, taken[i].role));
         assert_true(str_eqz(d.content, taken[i].content));
-        compare(str_c(taken[i].text), &decoded);
+        compare(str_c(taken[i].text), &q);
     }
+    openai_quick_free(&q);
 }
 
 static void test_left(void **state)
 {
-    auto_buf decoded = BUF(4096);
+    struct quick q;
+    openai_quick_init(&q);
     struct quick_delta d;
     for (size_t i = 0; i < array_len(left); i++) {
-        if (openai_quick(str_c(left[i]), &decoded, &d))
+        if (openai_quick(&q, str_c(left[i]), &d))
             fail_msg("taken: %s", left[i]);
     }
     auto_buf large = BUF(1 << 20);
@@ -136,37 +139,79 @@ static void test_left(void **state)
     while (large.n < 20000)
         buf_c(&large, 'x');
     buf_z(&large, "\"}}]}");
-    assert_false(openai_quick(buf_view(&large), &decoded, &d));
+    assert_false(openai_quick(&q, buf_view(&large), &d));
+    openai_quick_free(&q);
 }
 
 /* Each text cut, and with each byte made another one. */
 static void test_as_the_full_parser(void **state)
 {
     static const char bytes[] = "\"\\{}[],: \t0-1.eunx\x01\x7f\xc3\xa9\xff";
-    auto_buf decoded = BUF(4096);
+    struct quick q;
+    openai_quick_init(&q);
     for (size_t i = 0; i < array_len(taken) + array_len(left); i++) {
         struct str text = str_c(i < array_len(taken) ? taken[i].text : left[i - array_len(taken)]);
         auto_buf b = BUF(4096);
         for (size_t at = 0; at < text.n; at++) {
-            compare(str_n(text.p, at), &decoded);
+            compare(str_n(text.p, at), &q);
             for (size_t k = 0; k < sizeof(bytes) - 1; k++) {
                 buf_clear(&b);
                 buf_str(&b, text);
                 b.p[at] = bytes[k];
-                compare(buf_view(&b), &decoded);
+                compare(buf_view(&b), &q);
             }
         }
     }
+    openai_quick_free(&q);
+}
+
+/* Events of one stream: what stood around the words of one is known at the next, and changes nothing. */
+static void test_stream(void **state)
+{
+    static const struct {
+        const char *text, *content; /* NULL: left */
+    } events[] = {
+        {DELTA("\"role\":\"assistant\",\"content\":\"\""), ""},
+        {SAID("a"), "a"},
+        {SAID("b c"), "b c"},
+        {SAID(""), ""},
+        {SAID("\xc3\xa9"), "\xc3\xa9"},
+        {SAID("\xc3"), NULL},
+        {SAID("\\n"), "\n"},
+        {SAID("\x01"), NULL},
+        {SAID("\",\"reasoning\":\"r"), NULL},
+        {SAID("\",\"x\":\"y"), ""},
+        {SAID("\",\"x\":\"y"), ""},
+        {CHOICE("\"delta\":{},\"finish_reason\":\"stop\""), NULL},
+        {CHOICE("\"delta\":{\"content\":\"a\"}"), "a"},
+        {SAID("z"), "z"},
+    };
+    struct quick q;
+    struct quick_delta d;
+    openai_quick_init(&q);
+    for (size_t i = 0; i < array_len(events); i++) {
+        bool ok = openai_quick(&q, str_c(events[i].text), &d);
+        if (ok != (events[i].content != NULL) || (ok && !str_eqz(d.content, events[i].content)))
+            fail_msg("event %zu", i);
+        assert_true(!ok || str_eqz(d.role, i == 0 ? "assistant" : ""));
+    }
+    openai_quick_free(&q);
 }
 
 static void test_no_memory(void **state)
 {
-    auto_buf decoded = BUF(4096);
+    struct quick q;
+    openai_quick_init(&q);
     struct quick_delta d;
     mem_fail_after(1, true);
-    bool ok = openai_quick(S(SAID("a\\n")), &decoded, &d);
+    bool ok = openai_quick(&q, S(SAID("a\\n")), &d);
     mem_fail_after(0, false);
     assert_false(ok);
+    mem_fail_after(1, true);
+    ok = openai_quick(&q, S(SAID("a")), &d) && openai_quick(&q, S(SAID("b")), &d);
+    mem_fail_after(0, false);
+    assert_true(ok && str_eqz(d.content, "b"));
+    openai_quick_free(&q);
 }
 
 int main(void)
@@ -176,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_taken),
         cmocka_unit_test(test_left),
         cmocka_unit_test(test_as_the_full_parser),
+        cmocka_unit_test(test_stream),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
