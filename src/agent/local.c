@@ -118,9 +118,10 @@ struct growth {
  * the cost of a whole answer stays in proportion to its length. Those of short ones never wait, and none waits for another delta. */
 static bool keep_distance(const struct growth *g, size_t n, struct error *err)
 {
+    if (n <= SMALL_ANSWER || n - g->shown >= n / 64)
+        return true;
     int64_t left = g->shown_us + PACE_US - time_mono_us();
-    return n <= SMALL_ANSWER || n - g->shown >= n / 64 || left <= 0 ||
-           task_sleep_ms((left + 999) / 1000, err);
+    return left <= 0 || task_sleep_ms((left + 999) / 1000, err);
 }
 
 static bool emit_chunk(struct turn *t, json_t *message_stolen, bool final, struct error *err)

@@ -477,7 +477,8 @@ struct str chain_export_text(struct arena *a, const json_t *chain)
 json_t *comp_plain_of(json_t *text)
 {
     json_t *j = json_object();
-    if (j && json_set(j, "type", json_string("Plain")) && json_object_set(j, "text", text) == 0)
+    if (j && json_object_set_new_nocheck(j, "type", json_stringn_nocheck("Plain", 5)) == 0 &&
+        json_object_set_nocheck(j, "text", text) == 0)
         return j;
     json_decref(j);
     return NULL;

@@ -56,7 +56,8 @@ json_t *llm_message_of(const char *role, json_t *content_stolen)
 {
     auto_json content = content_stolen;
     json_t *j = content ? json_object() : NULL;
-    if (j && json_set(j, "role", json_string(role)) && json_object_set(j, "content", content) == 0)
+    if (j && json_set(j, "role", json_string(role)) &&
+        json_object_set_nocheck(j, "content", content) == 0)
         return j;
     json_decref(j);
     return NULL;

@@ -3,7 +3,13 @@
 
 #include <stdio.h>
 
-enum { KEY_USUAL = 160, FRAME_USUAL = 400 };
+enum {
+    KEY_USUAL = 160,
+    KEY_MAX = 2048,
+    FRAME_USUAL = 400,
+    SCRATCH_MAX = 64 << 20,
+    SCRATCH_KEEP = 64 << 10
+};
 
 static const char *const own_members[] = {"_delivery", "_response"};
 
@@ -48,6 +54,16 @@ static void room_drop(struct webchat *w, struct room *r)
     room_free(r);
 }
 
+/* Empty, for what is written without a wait in between; one buffer for all spares each part of a stream its own. */
+static struct buf *scratch(struct webchat *w)
+{
+    w->scratch.max = SCRATCH_MAX;
+    if (w->scratch.cap > SCRATCH_KEEP)
+        buf_free(&w->scratch);
+    buf_clear(&w->scratch);
+    return &w->scratch;
+}
+
 /* Their rows are in the database: rooms that nobody is in leave the memory, the longest unused first. */
 static void shrink(struct webchat *w)
 {
@@ -84,7 +100,7 @@ static bool key_of(const struct webchat_room *at, struct buf *out, size_t *from)
     }
     buf_c(out, '|');
     buf_z(out, launcher_name(at->type));
-    return !out->failed;
+    return !out->failed && out->n <= KEY_MAX;
 }
 
 /* The kept history, unless it has been idle for too long. */
@@ -111,47 +127,68 @@ static bool load(struct webchat *w, struct room *r, struct error *err)
     return true;
 }
 
+static struct room *room_new(struct webchat *w, const struct webchat_room *at, struct str map_key,
+                             size_t key_at)
+{
+    struct room *r = new (struct room);
+    if (!r)
+        return NULL;
+    r->chat = w;
+    r->scope = at->scope;
+    r->type = at->type;
+    r->next_id = 1;
+    snprintf(r->pipeline, sizeof r->pipeline, "%s", at->pipeline);
+    snprintf(r->session, sizeof r->session, "%s", at->session_id ? at->session_id : "");
+    r->map_key = mem_strndup(map_key.p, map_key.n);
+    r->key = r->map_key ? r->map_key + key_at : NULL;
+    r->messages = json_array();
+    list_init(&r->conns);
+    if (r->map_key && r->messages)
+        return r;
+    room_free(r);
+    return NULL;
+}
+
+/* Reads its history. `made` is used up; what is returned is the room of that key, which somebody else may have made meanwhile. */
+static struct room *room_enter(struct webchat *w, struct room *made, struct error *err)
+{
+    if (!load(w, made, err)) {
+        room_free(made);
+        return NULL;
+    }
+    struct room *r = map_get(&w->rooms, str_c(made->map_key));
+    if (r) {
+        room_free(made);
+        return r;
+    }
+    if (!map_put(&w->rooms, str_c(made->map_key), made)) {
+        room_free(made);
+        err_set(err, ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    list_push(&w->lru, &made->lru);
+    w->room_count++;
+    return made;
+}
+
 struct room *room_take(struct webchat *w, const struct webchat_room *at, struct error *err)
 {
-    auto_buf map_key = BUF(2048);
+    struct buf *key = scratch(w);
     size_t key_at = 0;
-    if (!key_of(at, &map_key, &key_at)) {
+    if (!key_of(at, key, &key_at)) {
         err_set(err, ERR_INVALID, "the session id is too long");
         return NULL;
     }
-    struct room *r = map_get(&w->rooms, buf_view(&map_key));
+    struct room *r = map_get(&w->rooms, buf_view(key));
     if (!r) {
-        struct room *made = new (struct room);
-        if (!made)
-            goto nomem;
-        made->scope = at->scope;
-        made->type = at->type;
-        made->next_id = 1;
-        snprintf(made->pipeline, sizeof made->pipeline, "%s", at->pipeline);
-        snprintf(made->session, sizeof made->session, "%s", at->session_id ? at->session_id : "");
-        made->map_key = mem_strndup(map_key.p, map_key.n);
-        made->key = made->map_key ? made->map_key + key_at : NULL;
-        made->messages = json_array();
-        list_init(&made->conns);
-        if (!made->map_key || !made->messages) {
-            room_free(made);
-            goto nomem;
-        }
-        if (!load(w, made, err)) {
-            room_free(made);
+        r = room_new(w, at, buf_view(key), key_at);
+        if (!r) {
+            err_set(err, ERR_NOMEM, "out of memory");
             return NULL;
         }
-        r = map_get(&w->rooms, buf_view(&map_key)); /* somebody else may have come while we read */
-        if (r) {
-            room_free(made);
-        } else if (!map_put(&w->rooms, buf_view(&map_key), made)) {
-            room_free(made);
-            goto nomem;
-        } else {
-            r = made;
-            list_push(&w->lru, &r->lru);
-            w->room_count++;
-        }
+        r = room_enter(w, r, err);
+        if (!r)
+            return NULL;
     }
     r->users++;
     r->used_us = time_mono_us();
@@ -159,9 +196,6 @@ struct room *room_take(struct webchat *w, const struct webchat_room *at, struct 
     list_push(&w->lru, &r->lru);
     shrink(w);
     return r;
-nomem:
-    err_set(err, ERR_NOMEM, "out of memory");
-    return NULL;
 }
 
 void room_release(struct webchat *w, struct room *r)
@@ -319,16 +353,16 @@ static void on_drain(void *arg)
         const json_t *m = json_array_get(c->room->messages, i - 1);
         if (json_i_or(m, "id", 0) != id)
             continue;
-        auto_buf frame = BUF(64u << 20);
-        if (frame_of(c->room, "response", m, &frame))
-            send_to(c, buf_view(&frame));
+        struct buf *frame = scratch(c->room->chat);
+        if (frame_of(c->room, "response", m, frame))
+            send_to(c, buf_view(frame));
         return;
     }
 }
 
 void room_broadcast(struct room *r, const char *type, const json_t *message, bool snapshot)
 {
-    auto_buf frame = BUF(64u << 20);
+    struct buf *frame = scratch(r->chat);
     int64_t id = json_i_or(message, "id", 0);
     list_each(it, &r->conns)
     {
@@ -342,9 +376,9 @@ void room_broadcast(struct room *r, const char *type, const json_t *message, boo
         }
         if (c->late == id)
             c->late = 0;
-        if (frame.n == 0 && !frame_of(r, type, message, &frame))
+        if (frame->n == 0 && !frame_of(r, type, message, frame))
             return;
-        send_to(c, buf_view(&frame));
+        send_to(c, buf_view(frame));
     }
 }
 
@@ -387,6 +421,7 @@ void rooms_free(struct webchat *w)
     while (map_next(&w->rooms, &pos, &key, &v))
         room_free(v);
     map_free(&w->rooms);
+    buf_free(&w->scratch);
 }
 
 /* ---- for api/ ------------------------------------------------------------------------------------------------------------------------ */
