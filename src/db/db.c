@@ -161,6 +161,11 @@ const struct db_scope *db_tx_scope(const struct db_tx *tx)
     return &tx->scope;
 }
 
+bool db_tx_wanted(const struct db_tx *tx)
+{
+    return tx->kind == DB_SQLITE && tx->writes && sq_wanted(tx);
+}
+
 void db_touch(struct db_tx *tx, unsigned group)
 {
     if (group < DB_GROUPS) {

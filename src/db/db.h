@@ -81,6 +81,9 @@ int64_t db_last_id(
 struct arena *db_tx_arena(struct db_tx *tx);
 enum db_kind db_tx_kind(const struct db_tx *tx);
 const struct db_scope *db_tx_scope(const struct db_tx *tx);
+/* Somebody waits for the end of this writing transaction (SQLite, which has one writer for all): work that can be cut stops here and
+ * goes on in a transaction of its own. */
+bool db_tx_wanted(const struct db_tx *tx);
 /* Unique violation and foreign key violation are ERR_CONFLICT with tag "unique" / "foreign_key". */
 
 /* ---- units of work ------------------------------------------------------------------------------------------------------
@@ -95,8 +98,9 @@ bool db_write(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
               struct error *err) warn_unused;
 bool db_read(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
              struct error *err) warn_unused;
-/* As db_write, but does not wait; done(arg, ok, err) runs on the loop after the commit (must not wait). For records whose loss
- * in a crash is acceptable only because a later step repeats them. `arg` belongs to the work until done was called. */
+/* As db_write, but does not wait; done(arg, ok, err) runs on the loop after the commit (must not wait). On SQLite it is begun after
+ * 5 ms or with the next work that somebody waits for, so that it shares a commit. For records whose loss in a crash is acceptable
+ * only because a later step repeats them. `arg` belongs to the work until done was called. */
 bool db_write_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
                     void (*done)(void *arg, bool ok, const struct error *err),
                     struct error *err) warn_unused;

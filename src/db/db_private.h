@@ -117,6 +117,7 @@ bool sq_unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
                    struct error *err) warn_unused;
 bool sq_drain(struct db *db, struct error *err) warn_unused;
 bool sq_settle_later(struct db *db, struct error *err) warn_unused;
+bool sq_wanted(const struct db_tx *tx);
 void sq_set_foreign_keys(struct db *db, bool on);
 const char *sq_path(const struct db *db);
 size_t sq_readers_busy(const struct db *db);
