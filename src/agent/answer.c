@@ -1,7 +1,7 @@
 /* One reply of a model: asked for, handed out as it comes, kept whole. providers.md §18.8 to §18.10. */
 #include "agent/agent_private.h"
 
-enum { SMALL_ANSWER = 32 << 10, PACE_US = 50000, TEXT_MAX = 1 << 30 };
+enum { SMALL_ANSWER = 32 << 10, PACE_US = 50000 };
 
 static bool limits(const struct turn *t, size_t chars, struct error *err)
 {
@@ -53,37 +53,46 @@ static bool once(struct turn *t, size_t i, bool *used, json_t **message, struct 
 /* ---- streaming -------------------------------------------------------------------------------------------------------------- */
 
 struct growth {
-    struct buf text; /* all so far */
-    size_t shown;    /* bytes in the last chunk handed out */
+    size_t shown; /* bytes in the last chunk handed out */
     int64_t shown_us;
-    bool first;
 };
 
-/* A cumulative snapshot costs its length each time: long answers are handed out a little less often, so that the cost of a whole answer
- * stays in proportion to its length. Short ones are never held back. */
-static bool due(const struct growth *g)
+/* A cumulative snapshot costs its length each time: the snapshots of a long answer keep some distance, in bytes or in time, so that
+ * the cost of a whole answer stays in proportion to its length. Those of short ones never wait, and none waits for another delta. */
+static bool keep_distance(const struct growth *g, size_t n, struct error *err)
 {
-    size_t fresh = g->text.n - g->shown;
-    return fresh > 0 && (g->text.n <= SMALL_ANSWER || fresh >= g->text.n / 64 ||
-                         time_mono_us() - g->shown_us >= PACE_US);
+    if (n <= SMALL_ANSWER || n - g->shown >= n / 64)
+        return true;
+    int64_t left = g->shown_us + PACE_US - time_mono_us();
+    return left <= 0 || task_sleep_ms((left + 999) / 1000, err);
 }
 
-static bool emit_chunk(struct turn *t, struct growth *g, json_t *message_stolen, bool final,
-                       struct error *err)
+static bool emit_chunk(struct turn *t, json_t *message_stolen, bool final, struct error *err)
 {
     auto_json m = message_stolen;
     if (!m)
         return err_set(err, ERR_NOMEM, "out of memory");
     struct agent_output out = {
         .message = m, .is_chunk = true, .is_final = final, .sequence = ++t->sequence};
-    g->shown = g->text.n;
-    g->shown_us = time_mono_us();
     return t->run->emit(t->run->arg, &out, err);
 }
 
+/* What models say came as JSON, so it is valid UTF-8. */
+static bool emit_text(struct turn *t, struct growth *g, struct str whole, struct error *err)
+{
+    if (whole.n == g->shown)
+        return true;
+    if (!keep_distance(g, whole.n, err))
+        return false;
+    g->shown = whole.n;
+    g->shown_us = whole.n > SMALL_ANSWER ? time_mono_us() : 0;
+    json_t *text = json_stringn_nocheck(whole.p, whole.n);
+    return emit_chunk(t, llm_message_of("assistant", text), false, err);
+}
+
 /* The final message with the text as it was streamed (think handling applied). */
-static bool finish(struct turn *t, struct llm_stream *s, struct growth *g, struct llm_usage *usage,
-                   json_t **message, struct error *err)
+static bool finish(struct turn *t, struct llm_stream *s, struct llm_usage *usage, json_t **message,
+                   struct error *err)
 {
     struct llm_answer a = {0};
     if (!llm_stream_answer(s, &a, err))
@@ -93,7 +102,7 @@ static bool finish(struct turn *t, struct llm_stream *s, struct growth *g, struc
     *message = json_incref(a.message);
     json_t *m = json_incref(a.message);
     llm_answer_free(&a);
-    return emit_chunk(t, g, m, true, err);
+    return emit_chunk(t, m, true, err);
 }
 
 /* True: the candidate has been used up, successfully or not (*used); false with *used unset: the next one may be tried. */
@@ -104,11 +113,10 @@ static bool stream_one(struct turn *t, size_t i, bool *used, struct llm_usage *u
     struct llm_stream *s = llm_open(t->candidates[i], &req, err);
     if (!s)
         return false;
-    struct growth g = {.text = BUF(t->run->max_chars < TEXT_MAX / 4
-                                       ? (size_t)t->run->max_chars * 4 + 4096
-                                       : TEXT_MAX)};
+    struct growth g = {0};
     size_t chars = 0;
     bool ok = true;
+    task_trim(); /* asking goes deep, and the answer may take minutes */
     for (;;) {
         struct llm_delta d = {0};
         ok = llm_next(s, &d, err);
@@ -117,17 +125,14 @@ static bool stream_one(struct turn *t, size_t i, bool *used, struct llm_usage *u
         *used = true;
         t->chunks++;
         chars += utf8_count(d.text);
-        ok = buf_str(&g.text, d.text) ||
-             err_set(err, ERR_TOO_LARGE, "Provider response exceeds the configured limit");
-        ok = ok && limits(t, chars, err);
+        ok = limits(t, chars, err);
         if (ok && d.done)
-            ok = finish(t, s, &g, usage, message, err);
-        else if (ok && due(&g))
-            ok = emit_chunk(t, &g, llm_message("assistant", buf_view(&g.text)), false, err);
+            ok = finish(t, s, usage, message, err);
+        else if (ok)
+            ok = emit_text(t, &g, d.whole, err);
         if (!ok || d.done)
             break;
     }
-    buf_free(&g.text);
     llm_close(s);
     return ok;
 }

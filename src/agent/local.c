@@ -3,7 +3,7 @@
 #include "agent/agent_private.h"
 
 /* Primary, then the fallbacks; each with the level the pipeline names for it. An absent level means the provider's default (§8). */
-static bool collect(struct turn *t, struct error *err)
+static bool __attribute__((noinline)) collect(struct turn *t, struct error *err)
 {
     const struct query *q = t->run->query;
     const json_t *conf = json_at(q->config, "ai.local-agent.model");

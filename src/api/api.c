@@ -246,6 +246,7 @@ void api_end(struct api *a)
     if (!a->p)
         return;
     auth_cache_free(a);
+    api_memos_free(a);
     space_states_free(a);
     json_decref(a->p->openapi);
     mem_free(a->p);

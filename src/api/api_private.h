@@ -21,7 +21,9 @@ struct api_private {
     int reset_used;
     struct map attempts; /* failed logins by account and by address */
     struct metric *requests, *latency, *logins;
-    json_t *openapi;         /* made at the first request */
+    json_t *openapi;  /* made at the first request */
+    struct map memos; /* memo.c; bounded by bytes */
+    size_t memo_bytes;
     struct map oauth_states; /* SHA-256 of a state → struct oauth_state (space.c); bounded */
 };
 
@@ -64,6 +66,19 @@ struct ws *chat_accept(struct http_request *r);
 void chat_refuse(struct ws *ws, const char *text);
 bool chat_type(struct str name, enum launcher *out);
 json_t *chat_first_frame(struct ws *ws);
+
+/* memo.c: answers that are kept as text, for reads that come often. Such an answer may be made of nothing but rows of one change
+ * group, the configuration, the path, what the caller may see, and the text `of`, which says the rest (a state of the process, say).
+ * Only where an unchanged counter means unchanged rows (db_cacheable). */
+struct api_memo {
+    unsigned group;
+    uint64_t version;
+    struct str key;
+};
+/* True: answered. Otherwise read the rows now and answer with api_memo_ok, which takes `data` over. */
+bool api_memo_find(struct http_request *r, unsigned group, const char *of, struct api_memo *m);
+void api_memo_ok(struct http_request *r, const struct api_memo *m, json_t *data);
+void api_memos_free(struct api *a);
 
 void space_states_free(struct api *a);
 

@@ -36,14 +36,23 @@ void auth_cache_free(struct api *a)
     map_free(&a->p->attempts);
 }
 
+/* STR_NONE, which is no key, when memory has ended. */
 static struct str cache_key(struct arena *arena, struct str token, struct str selector)
 {
-    return str_fmt(arena, STR_FMT "|" STR_FMT, STR_ARG(token), STR_ARG(selector));
+    struct str key = {arena_alloc(arena, token.n + 1 + selector.n), token.n + 1 + selector.n};
+    char *p = (char *)(uintptr_t)key.p;
+    if (!p)
+        return STR_NONE;
+    memcpy(p, token.p, token.n);
+    p[token.n] = '|';
+    if (selector.n)
+        memcpy(p + token.n + 1, selector.p, selector.n);
+    return key;
 }
 
 static bool cache_get(struct api *a, struct arena *arena, struct str key, struct principal *out)
 {
-    struct cached *c = db_cacheable(a->store->db) ? map_get(&a->p->tokens, key) : NULL;
+    struct cached *c = key.p && db_cacheable(a->store->db) ? map_get(&a->p->tokens, key) : NULL;
     if (!c || c->version != db_version_of(a->store->db, GROUP_IDENTITY) ||
         time_wall_us() >= c->expires_us)
         return false;
@@ -55,7 +64,7 @@ static bool cache_get(struct api *a, struct arena *arena, struct str key, struct
 static void cache_put(struct api *a, struct str key, const struct principal *p, uint64_t version,
                       int64_t expires_us)
 {
-    if (!db_cacheable(a->store->db))
+    if (!key.p || !db_cacheable(a->store->db))
         return;
     if (a->p->tokens.n >= CACHE_MAX) {
         size_t pos = 0;

@@ -160,18 +160,24 @@ static void get(struct http_request *r)
 {
     struct api *a = api_of(r);
     struct error err = {0};
-    struct store_eq key = EQ_Z("uuid", api_param(r, 0));
+    const char *asked = api_param(r, 0);
+    const struct bot *b = platform_bot(a->platform, api_scope(r), asked);
+    /* A copy: the instance may be another one once the row has been read. */
+    const char *account = b ? str_z(r->arena, str_c(bot_account_id(b))) : NULL;
+    struct api_memo memo;
+    if (api_memo_find(r, GROUP_BOTS, account ? account : "\001", &memo))
+        return;
+    struct store_eq key = EQ_Z("uuid", asked);
     json_t *row = store_do_get(a->store, &table_bots, api_scope(r), &key, 1, false, &err);
     if (!row) {
         api_error(r, &err);
         return;
     }
     const char *uuid = json_z_or(row, "uuid", ""), *adapter = json_z_or(row, "adapter", "");
-    const struct bot *b = platform_bot(a->platform, api_scope(r), uuid);
     json_t *v =
         json_pack("{s:n,s:n,s:n}", "webhook_url", "webhook_full_url", "extra_webhook_full_url");
-    if (b)
-        json_set(v, "bot_account_id", json_string(bot_account_id(b)));
+    if (account)
+        json_set(v, "bot_account_id", json_string(account));
     for (size_t i = 0; i < array_len(webhook_adapters); i++) {
         if (strcmp(webhook_adapters[i], adapter) != 0)
             continue;
@@ -184,7 +190,7 @@ static void get(struct http_request *r)
                  json_string(*extra ? z_fmt(r->arena, "%s/bots/%s", extra, uuid) : ""));
     }
     json_set(row, "adapter_runtime_values", v);
-    api_ok(r, json_pack("{s:o}", "bot", shown(r, row)));
+    api_memo_ok(r, &memo, json_pack("{s:o}", "bot", shown(r, row)));
 }
 
 /* The row exists in the caller's workspace; false: answered. */
@@ -259,11 +265,13 @@ static void deliveries(struct http_request *r)
     if (!api_query_int(r, "limit", 50, &limit) || !api_query_int(r, "offset", 0, &offset) ||
         !known(r, uuid))
         return;
-    json_t *out = ledger_list(a->store, api_scope(r), uuid, state.n ? str_z(r->arena, state) : NULL,
-                              limit < 1     ? 1
-                              : limit > 200 ? 200
-                                            : limit,
-                              offset < 0 ? 0 : offset, &err);
+    auto_json running = engine_running(a->engine, api_scope(r), uuid);
+    json_t *out =
+        ledger_list(a->store, api_scope(r), uuid, state.n ? str_z(r->arena, state) : NULL, running,
+                    limit < 1     ? 1
+                    : limit > 200 ? 200
+                                  : limit,
+                    offset < 0 ? 0 : offset, &err);
     if (out)
         api_ok(r, out);
     else

@@ -2,44 +2,89 @@
 #include "api/api_private.h"
 #include "api/routes.h"
 
-/* Written straight into text: this is asked often, and by everybody. */
-static void put_resources(struct api *a, struct buf *b)
+static void put(struct buf *b, const char *before, uint64_t v)
+{
+    buf_z(b, before);
+    buf_u64(b, v);
+}
+
+/* Milliseconds, rounded to microseconds. */
+static void put_ms(struct buf *b, const char *before, double ms)
+{
+    uint64_t us = (uint64_t)(ms * 1000 + 0.5);
+    char rest[4] = {'.', (char)('0' + us / 100 % 10), (char)('0' + us / 10 % 10),
+                    (char)('0' + us % 10)};
+    put(b, before, us / 1000);
+    buf_add(b, rest, sizeof rest);
+}
+
+static void put_loop(struct buf *b)
 {
     struct task_stats t;
+    task_stats_get(&t);
+    put(b, "{\"asyncio_tasks\":", t.fibers);
+    put_ms(b, ",\"event_loop\":{\"running\":true,\"last_lag_ms\":", t.lag_last_ms);
+    put_ms(b, ",\"recent_p95_lag_ms\":", t.lag_p95_ms);
+    put_ms(b, ",\"max_lag_ms\":", t.lag_max_ms);
+    put(b, "},\"blocking_executor\":{\"max_workers\":", TASK_WORKERS);
+    put(b, ",\"max_pending\":", TASK_WORK_PENDING);
+    put(b, ",\"running\":", t.work_running);
+    put(b, ",\"pending\":", t.work_pending);
+    put(b, ",\"completed_total\":", t.work_done);
+    put(b, ",\"rejected_total\":", t.work_rejected);
+}
+
+static void put_database(struct buf *b, const struct db_stats *d)
+{
+    put(b, "},\"database\":{\"failures_total\":", d->failures);
+    if (d->failing_s == 0) {
+        buf_z(b, ",\"works\":true");
+        return;
+    }
+    put(b, ",\"works\":false,\"failing_seconds\":", (uint64_t)d->failing_s);
+    put(b, ",\"answers_waiting\":", d->failing_waits);
+    put(b, ",\"states_waiting\":", d->owed);
+}
+
+/* Written straight into text, and without printf: this is asked often, and by everybody. */
+static void put_resources(struct api *a, struct buf *b)
+{
     struct db_stats d;
     struct engine_stats e;
     struct http_server_stats h = {0};
     size_t providers = 0, llms = 0, embeddings = 0, rerankers = 0;
-    task_stats_get(&t);
     db_stats_get(a->store->db, &d);
     engine_stats_get(a->engine, &e);
     models_counts(a->models, &providers, &llms, &embeddings, &rerankers);
     if (a->server)
         http_server_stats_get(a->server, &h);
-    buf_fmt(
-        b,
-        "{\"asyncio_tasks\":%zu,\"event_loop\":{\"running\":true,\"last_lag_ms\":%.3f,\"recent_p95_lag_ms\":%.3f,"
-        "\"max_lag_ms\":%.3f},\"blocking_executor\":{\"max_workers\":%d,\"max_pending\":%d,\"running\":%zu,"
-        "\"pending\":%zu,\"completed_total\":%llu,\"rejected_total\":%llu},",
-        t.fibers, t.lag_last_ms, t.lag_p95_ms, t.lag_max_ms, (int)TASK_WORKERS,
-        (int)TASK_WORK_PENDING, t.work_running, t.work_pending, (unsigned long long)t.work_done,
-        (unsigned long long)t.work_rejected);
-    buf_fmt(
-        b,
-        "\"database_pool\":{\"open\":%zu,\"idle\":%zu,\"waiting\":%zu,\"queued\":%zu,\"timeouts_total\":%llu},"
-        "\"query_pool\":{\"queued\":%zu,\"cached\":%zu,\"active_workspaces\":%zu},\"models\":{\"providers\":%zu,"
-        "\"llms\":%zu,\"embeddings\":%zu,\"rerankers\":%zu},\"runtimes\":{\"bots\":%zu,"
-        "\"message_aggregation_buffers\":%zu,\"message_aggregation_scopes\":%zu},\"http\":{\"connections\":%zu,"
-        "\"requests_running\":%zu,\"websockets\":%zu}}",
-        d.pool_open, d.pool_idle, d.pool_waiting, d.queued, (unsigned long long)d.timeouts,
-        e.queued, e.sessions, e.workspaces, providers, llms, embeddings, rerankers,
-        platform_count(a->platform), e.aggregating, e.aggregation_scopes, h.connections,
-        h.requests_running, h.websockets);
+    put_loop(b);
+    put_database(b, &d);
+    put(b, "},\"database_pool\":{\"open\":", d.pool_open);
+    put(b, ",\"idle\":", d.pool_idle);
+    put(b, ",\"waiting\":", d.pool_waiting);
+    put(b, ",\"queued\":", d.queued);
+    put(b, ",\"timeouts_total\":", d.timeouts);
+    put(b, "},\"query_pool\":{\"queued\":", e.queued);
+    put(b, ",\"cached\":", e.sessions);
+    put(b, ",\"active_workspaces\":", e.workspaces);
+    put(b, "},\"models\":{\"providers\":", providers);
+    put(b, ",\"llms\":", llms);
+    put(b, ",\"embeddings\":", embeddings);
+    put(b, ",\"rerankers\":", rerankers);
+    put(b, "},\"runtimes\":{\"bots\":", platform_count(a->platform));
+    put(b, ",\"message_aggregation_buffers\":", e.aggregating);
+    put(b, ",\"message_aggregation_scopes\":", e.aggregation_scopes);
+    put(b, "},\"http\":{\"connections\":", h.connections);
+    put(b, ",\"requests_running\":", h.requests_running);
+    put(b, ",\"websockets\":", h.websockets);
+    buf_z(b, "}}");
 }
 
 static void healthz(struct http_request *r)
 {
     auto_buf b = BUF(1 << 16);
+    (void)buf_reserve(&b, 1024); /* mostly enough; and if it fails, so does what follows */
     buf_z(&b, "{\"code\":0,\"msg\":\"ok\",\"resources\":");
     put_resources(api_of(r), &b);
     buf_c(&b, '}');
@@ -82,6 +127,11 @@ static void metrics(struct http_request *r)
     counter(&b, "parley_db_commits_total", "Commits", (double)d.commits);
     counter(&b, "parley_db_transactions_total", "Transactions", (double)d.transactions);
     gauge(&b, "parley_db_queued", "Transactions that wait", (double)d.queued);
+    gauge(&b, "parley_db_failing", "1 while the database takes no writes", d.failing_s > 0);
+    gauge(&b, "parley_db_waiting", "Answers and states that wait for a database that fails",
+          (double)(d.failing_waits + d.owed));
+    counter(&b, "parley_db_failures_total", "Times that the database began to fail",
+            (double)d.failures);
     gauge(&b, "parley_bots", "Loaded bots", (double)platform_count(a->platform));
     gauge(&b, "parley_web_chats", "Open web chats",
           (double)webchat_count(platform_webchat(a->platform)));

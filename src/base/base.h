@@ -180,6 +180,7 @@ bool buf_str(struct buf *b, struct str s);
 bool buf_z(struct buf *b, const char *z);
 bool buf_c(struct buf *b, char c);
 bool buf_fmt(struct buf *b, const char *fmt, ...) printf_like(2, 3);
+bool buf_u64(struct buf *b, uint64_t v);       /* decimal digits; a tenth of what buf_fmt costs */
 bool buf_reserve(struct buf *b, size_t extra); /* room for `extra` more bytes behind n */
 void buf_eat(struct buf *b, size_t n);         /* drops the first n bytes */
 void buf_clear(struct buf *b);                 /* n = 0, failed = false, memory stays */
@@ -246,6 +247,7 @@ bool json_b_or(const json_t *obj, const char *key, bool fallback);
 json_t *json_at(const json_t *obj,
                 const char *dotted); /* borrowed; "a.b.c"; NULL when a step is missing */
 json_t *json_strn(struct str s);     /* new string; invalid UTF-8 becomes U+FFFD */
+json_t *json_now(void);              /* new string: time_iso of now; NULL: no memory */
 bool json_set(json_t *obj, const char *key,
               json_t *value_stolen); /* false (and value dropped) on failure or NULL value */
 

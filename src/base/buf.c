@@ -88,6 +88,17 @@ bool buf_fmt(struct buf *b, const char *fmt, ...)
     return true;
 }
 
+bool buf_u64(struct buf *b, uint64_t v)
+{
+    char text[20];
+    size_t at = sizeof(text);
+    do {
+        text[--at] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v);
+    return buf_add(b, text + at, sizeof(text) - at);
+}
+
 void buf_eat(struct buf *b, size_t n)
 {
     if (n >= b->n) {

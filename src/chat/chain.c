@@ -474,13 +474,20 @@ struct str chain_export_text(struct arena *a, const json_t *chain)
 
 /* ---- builders ------------------------------------------------------------------------------------------------------ */
 
-json_t *comp_plain(struct str text)
+json_t *comp_plain_of(json_t *text)
 {
     json_t *j = json_object();
-    if (j && json_set(j, "type", json_string("Plain")) && json_set(j, "text", json_strn(text)))
+    if (j && json_object_set_new_nocheck(j, "type", json_stringn_nocheck("Plain", 5)) == 0 &&
+        json_object_set_nocheck(j, "text", text) == 0)
         return j;
     json_decref(j);
     return NULL;
+}
+
+json_t *comp_plain(struct str text)
+{
+    auto_json j = json_strn(text);
+    return j ? comp_plain_of(j) : NULL;
 }
 
 json_t *chain_of_text(struct str text)

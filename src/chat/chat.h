@@ -20,6 +20,7 @@ bool chain_only(const json_t *chain, const char *const *types); /* NULL-terminat
 /* Builders; new references. */
 json_t *chain_of_text(struct str text);
 json_t *comp_plain(struct str text);
+json_t *comp_plain_of(json_t *text); /* shares the string */
 json_t *comp_at(const char *target, const char *display);
 json_t *comp_source(const char *id, int64_t unix_seconds);
 json_t *comp_image(const char *url, const char *base64);
@@ -50,6 +51,8 @@ bool event_of_json(struct arena *a, const json_t *j, struct chat_event *out,
 
 /* ---- LLM messages: JSON objects {role, content, tool_calls?, …} ---------------------------------------------------------------------- */
 json_t *llm_message(const char *role, struct str content);
+/* Takes over `content`; NULL where that is NULL or memory ends. */
+json_t *llm_message_of(const char *role, json_t *content_stolen);
 struct str llm_content_text(struct arena *a, const json_t *message); /* text parts joined */
 /* Content → chain (§3); `prefix` NULL or put before the first Plain. New reference; json_null() for null content. */
 json_t *llm_content_chain(const json_t *message, const char *prefix);

@@ -52,13 +52,20 @@ bool event_of_json(struct arena *a, const json_t *j, struct chat_event *out, str
     return true;
 }
 
-json_t *llm_message(const char *role, struct str content)
+json_t *llm_message_of(const char *role, json_t *content_stolen)
 {
-    json_t *j = json_object();
-    if (j && json_set(j, "role", json_string(role)) && json_set(j, "content", json_strn(content)))
+    auto_json content = content_stolen;
+    json_t *j = content ? json_object() : NULL;
+    if (j && json_set(j, "role", json_string(role)) &&
+        json_object_set_nocheck(j, "content", content) == 0)
         return j;
     json_decref(j);
     return NULL;
+}
+
+json_t *llm_message(const char *role, struct str content)
+{
+    return llm_message_of(role, json_strn(content));
 }
 
 struct str llm_content_text(struct arena *a, const json_t *message)
@@ -118,7 +125,7 @@ json_t *llm_content_chain(const json_t *message, const char *prefix)
         return json_null();
     auto_json chain = json_array();
     if (json_is_string(c)) {
-        if (!chain || json_array_append_new(chain, comp_plain(json_sv(c))) != 0)
+        if (!chain || json_array_append_new(chain, comp_plain_of((json_t *)(uintptr_t)c)) != 0)
             return NULL;
     } else {
         size_t i;

@@ -161,6 +161,11 @@ const struct db_scope *db_tx_scope(const struct db_tx *tx)
     return &tx->scope;
 }
 
+bool db_tx_wanted(const struct db_tx *tx)
+{
+    return tx->kind == DB_SQLITE && tx->writes && sq_wanted(tx);
+}
+
 void db_touch(struct db_tx *tx, unsigned group)
 {
     if (group < DB_GROUPS) {
@@ -191,6 +196,8 @@ static bool unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, boo
                                     : pg_unit(db, scope, fn, arg, write, err);
     task_hold_end(&hold);
     db->queued--;
+    if (!ok)
+        db_trouble_note(db, err);
     return ok;
 }
 
@@ -256,6 +263,7 @@ struct db *db_open(const struct db_opts *opts, struct error *err)
     }
     db->kind = opts->kind;
     db->queue_max = opts->queue_max ? opts->queue_max : 20000;
+    db_trouble_open(db);
     bool ok = opts->kind == DB_SQLITE ? sq_open(db, opts, err) : pg_open(db, opts, err);
     if (!ok) {
         mem_free(db);
@@ -269,12 +277,18 @@ void db_close(struct db *db)
     if (!db) {
         return;
     }
+    db_trouble_close(db);
     if (db->kind == DB_SQLITE) {
         sq_close(db);
     } else {
         pg_close(db);
     }
     mem_free(db);
+}
+
+bool db_left_open(const struct db *db)
+{
+    return db->kind != DB_SQLITE || db->left_open;
 }
 
 enum db_kind db_kind_of(const struct db *db)
@@ -299,6 +313,11 @@ void db_stats_get(const struct db *db, struct db_stats *out)
         .transactions = db->transactions,
         .rollbacks = db->rollbacks,
         .timeouts = db->timeouts,
+        .failing_s =
+            db->trouble.since_us ? (double)(time_mono_us() - db->trouble.since_us) / 1e6 + 1e-6 : 0,
+        .failing_waits = db->trouble.waiting_n,
+        .owed = db->trouble.owed_n,
+        .failures = db->trouble.count,
     };
     if (db->kind == DB_SQLITE) {
         out->readers_busy = sq_readers_busy(db);

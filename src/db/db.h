@@ -81,6 +81,9 @@ int64_t db_last_id(
 struct arena *db_tx_arena(struct db_tx *tx);
 enum db_kind db_tx_kind(const struct db_tx *tx);
 const struct db_scope *db_tx_scope(const struct db_tx *tx);
+/* Somebody waits for the end of this writing transaction (SQLite, which has one writer for all): work that can be cut stops here and
+ * goes on in a transaction of its own. */
+bool db_tx_wanted(const struct db_tx *tx);
 /* Unique violation and foreign key violation are ERR_CONFLICT with tag "unique" / "foreign_key". */
 
 /* ---- units of work ------------------------------------------------------------------------------------------------------
@@ -95,13 +98,38 @@ bool db_write(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
               struct error *err) warn_unused;
 bool db_read(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
              struct error *err) warn_unused;
-/* As db_write, but does not wait; done(arg, ok, err) runs on the loop after the commit (must not wait). For records whose loss
- * in a crash is acceptable only because a later step repeats them. `arg` belongs to the work until done was called. */
+/* As db_write, but does not wait; done(arg, ok, err) runs on the loop after the commit (must not wait). On SQLite it is begun after
+ * 5 ms or with the next work that somebody waits for, so that it shares a commit. For records whose loss in a crash is acceptable
+ * only because a later step repeats them. `arg` belongs to the work until done was called. */
 bool db_write_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
                     void (*done)(void *arg, bool ok, const struct error *err),
                     struct error *err) warn_unused;
 bool db_drain(struct db *db,
               struct error *err) warn_unused; /* waits until all queued writes are durable */
+/* ---- when the database fails (trouble.c) -------------------------------------------------------------------------------
+ * A full disk or a server that went away is waited out: nothing that was accepted may depend on the next start. */
+/* ERR_IO, ERR_UNAVAILABLE, ERR_CAPACITY: of a unit of work, worth another try later. */
+bool db_is_trouble(const struct error *err);
+/* As db_write, but such a failure is waited out: until the database works again (seconds at first, half a minute later) and, as long
+ * as it takes other writes, 8 times. `fn` may run several times, also after a commit whose success was not heard of. */
+bool db_write_again(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+                    struct error *err) warn_unused;
+/* For other calls: true: the call that failed with *err may be made again, after a wait. db_worked after one that succeeded. */
+struct db_retry {
+    struct list node;
+    unsigned tries;
+    bool go, ahead;
+};
+bool db_again(struct db *db, struct db_retry *r, struct error *err) warn_unused;
+void db_worked(struct db *db, struct db_retry *r);
+/* As db_write_async, repeated until it is stored. `release` ends arg, which is taken in any case; `what` is a literal for the log.
+ * False: memory. Given up, with a line in the log, by db_close and where only this one write fails again and again. */
+bool db_write_owed(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+                   void (*release)(void *arg), const char *what, struct error *err) warn_unused;
+bool db_fails(const struct db *db); /* between a failure and the next success */
+/* One listener, on the loop, when db_fails has become false. NULL: none. */
+void db_on_recovery(struct db *db, void (*fn)(void *arg), void *arg);
+
 /* A SQLite file that db_open has just made is filled without waiting for the disk, so that a first
  * start is quick: a power cut may cost all of it, which is then nothing but a fresh schema. This
  * call ends that: whatever is queued after it (it does not wait itself) is durable when it returns,
@@ -142,11 +170,16 @@ bool db_default_scope(struct db *db, const char *workspace, struct error *err) w
  * gone); ERR_CONFLICT when another holds it. SQLite has its lock file since db_open: nothing to do. */
 bool db_hold(struct db *db, int64_t wait_ms, struct error *err) warn_unused;
 enum db_kind db_kind_of(const struct db *db);
+/* The process before did not close it (SQLite: its log is there). True on PostgreSQL, which cannot tell. */
+bool db_left_open(const struct db *db);
 bool db_foreign_keys(struct db *db, bool on,
                      struct error *err) warn_unused; /* SQLite: all connections */
 struct db_stats {
     size_t queued, readers_busy, pool_open, pool_idle, pool_waiting;
     uint64_t commits, transactions, rollbacks, timeouts;
+    double failing_s;           /* since when it fails; 0: it works */
+    size_t failing_waits, owed; /* runs that wait for it; states that are still to be written */
+    uint64_t failures;          /* times that it began to fail */
 };
 void db_stats_get(const struct db *db, struct db_stats *out);
 

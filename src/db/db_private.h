@@ -18,12 +18,28 @@ struct sq_conn; /* one SQLite connection */
 struct pg;      /* PostgreSQL: pool */
 struct pg_conn; /* one PostgreSQL connection */
 
+/* Loop thread. */
+struct db_trouble {
+    int64_t since_us; /* monotonic; 0: the database works */
+    int64_t wait_ms;  /* until the next small write */
+    struct task_timer timer;
+    struct task_cond changed;
+    struct list waiting, owed;
+    size_t waiting_n, owed_n;
+    uint64_t count;
+    void (*on_over)(void *arg);
+    void *arg;
+    bool armed, probing, closing;
+};
+
 struct db {
     enum db_kind kind;
     size_t queue_max;
     uint64_t versions[DB_GROUPS]; /* loop thread */
     uint64_t commits, transactions, rollbacks, timeouts;
     size_t queued; /* units of work that wait or run, loop thread */
+    struct db_trouble trouble;
+    bool left_open; /* see db_left_open */
     struct sq *sq;
     struct pg *pg;
 };
@@ -53,6 +69,14 @@ bool db_rows_full(struct error *err); /* ERR_TOO_LARGE; false */
 /* Waits for a descriptor inside a task_hold. False: the loop refuses it. */
 bool db_wait_fd(int fd, int events) warn_unused;
 bool db_scope_ok(const struct db_scope *scope, struct error *err) warn_unused;
+
+/* ---- trouble.c ---- */
+void db_trouble_open(struct db *db);
+/* Nothing is tried again from now on; what is owed is given up. */
+void db_trouble_close(struct db *db);
+void db_trouble_begin(struct db *db, const struct error *err);
+/* Of each unit of work that failed: ERR_IO and ERR_UNAVAILABLE begin it. */
+void db_trouble_note(struct db *db, const struct error *err);
 
 /* ---- sqlite_conn.c: one connection, used by one thread at a time ---- */
 /* `lax`: commits do not wait for the disk until sq_conn_settle. */
@@ -93,6 +117,7 @@ bool sq_unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
                    struct error *err) warn_unused;
 bool sq_drain(struct db *db, struct error *err) warn_unused;
 bool sq_settle_later(struct db *db, struct error *err) warn_unused;
+bool sq_wanted(const struct db_tx *tx);
 void sq_set_foreign_keys(struct db *db, bool on);
 const char *sq_path(const struct db *db);
 size_t sq_readers_busy(const struct db *db);

@@ -310,6 +310,9 @@ static void async_main(void *arg)
         next_batch(p, &b);
         struct db_scope scope = container_of(b.jobs.next, struct pg_job, node)->scope;
         bool ok = pg_unit(db, scope, run_batch, &b, true, &e);
+        if (!ok) {
+            db_trouble_note(db, &e);
+        }
         for (struct list *n; (n = list_pop(&b.jobs));) {
             struct pg_job *j = container_of(n, struct pg_job, node);
             if (!ok && (j->ok || j->err.code == ERR_NONE)) {

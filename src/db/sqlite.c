@@ -7,15 +7,18 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
     BATCH_MAX = 512, /* transactions of one commit */
     READERS_MAX = 16,
-    SETTLE_US = 1000000,     /* age at which a fresh file is brought to the disk in any case */
-    CHECKPOINT_PAGES = 1000, /* WAL pages that start a checkpoint beside the writer */
-    CHECKPOINT_FINISH =
-        4000, /* the writer does the small rest itself, so that the WAL starts over */
+    SETTLE_US = 1000000, /* age at which a fresh file is brought to the disk in any case */
+    COMPANY_US = 5000, /* how long jobs that nobody waits for wait for others, to share a commit */
+    CHECKPOINT_PAGES = 6000, /* WAL pages from which on a checkpoint is made beside the writer … */
+    CHECKPOINT_PASSES = 3,   /* … in at most so many passes */
+    CHECKPOINT_REST =
+        100, /* new pages behind a pass that the writer moves itself, while all wait */
     CHECKPOINT_FORCE = 16000, /* readers that never pause would let the WAL grow: wait for them */
 };
 
@@ -52,7 +55,9 @@ struct hub {
 struct queue {
     pthread_cond_t cond;
     struct list jobs;
-    int idle; /* threads that wait for jobs */
+    size_t awaited; /* of them: jobs that somebody waits for */
+    int64_t due_us; /* when the others wait no longer for such a one */
+    int idle;       /* threads that wait for jobs */
 };
 
 struct sq {
@@ -64,8 +69,12 @@ struct sq {
     pthread_mutex_t lock; /* of all below */
     struct queue writes, reads;
     pthread_cond_t checkpoint;
-    bool stop, foreign_keys, want_checkpoint, checkpointed;
+    bool stop, foreign_keys, want_checkpoint;
     size_t readers_busy;
+    size_t taken;           /* awaited jobs of the batch under way */
+    int wal_next;           /* length of the WAL from which on it is moved into the file … */
+    int wal_passes;         /* … in so many passes so far … */
+    int wal_passed;         /* … of which the last began at this length */
     struct sq_conn *writer; /* the writer thread's after opening */
     bool fresh; /* made by this process and not on the disk yet; the writer thread's too */
     bool due;   /* to be brought there before the next batch */
@@ -87,6 +96,9 @@ static void job_finish(struct db *db, struct sq_job *j)
         return;
     }
     db->queued--;
+    if (!j->ok) {
+        db_trouble_note(db, j->err);
+    }
     if (j->on_done) {
         j->on_done(j->arg, j->ok, j->err);
     }
@@ -244,38 +256,76 @@ static void batch_run(struct sq *q, struct sq_conn *c, struct list *in, size_t n
 
 /* ---- threads ---- */
 
+/* A job that somebody waits for is begun at once. One that nobody waits for gives it a moment to come. */
+static bool is_ready(const struct queue *from)
+{
+    return from->awaited > 0 || (!list_empty(&from->jobs) && time_mono_us() >= from->due_us);
+}
+
+static void wait_for_job(struct sq *q, struct queue *from)
+{
+    from->idle++;
+    if (list_empty(&from->jobs)) {
+        pthread_cond_wait(&from->cond, &q->lock);
+    } else {
+        struct timespec until;
+        int64_t us = from->due_us - time_mono_us();
+        us = us < 0 ? 0 : us < COMPANY_US ? us : COMPANY_US;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += us * 1000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&from->cond, &q->lock, &until);
+    }
+    from->idle--;
+}
+
 /* Waits for jobs and takes at most `max`. False: told to stop and nothing left. Called with the lock held. */
 static bool take(struct sq *q, struct queue *from, size_t max, struct list *out, size_t *n)
 {
-    while (list_empty(&from->jobs) && !q->stop) {
-        from->idle++;
-        pthread_cond_wait(&from->cond, &q->lock);
-        from->idle--;
+    while (!is_ready(from) && !q->stop) {
+        wait_for_job(q, from);
     }
+    size_t awaited = from->awaited;
     *n = 0;
     for (struct list *node; *n < max && (node = list_pop(&from->jobs)); (*n)++) {
+        from->awaited -= !container_of(node, struct sq_job, node)->async;
         list_push(out, node);
+    }
+    if (from == &q->writes) {
+        q->taken = awaited - from->awaited;
     }
     return *n > 0;
 }
 
-/* After a batch was reported, so nobody waits for it unless the queue has filled again. */
+/* After a batch was reported, so that nobody waits for it who need not. Most of the work is done by the other thread, in passes; a
+ * pass never gets to the end of a log that grows meanwhile, so the last few pages are moved here, which lets the log start over. */
 static void writer_checkpoint(struct sq *q, struct sq_conn *c)
 {
     int pages = sq_wal_pages(c);
-    if (pages < CHECKPOINT_PAGES) {
-        return;
-    }
     pthread_mutex_lock(&q->lock);
-    bool finish = q->checkpointed && (list_empty(&q->writes.jobs) || pages >= CHECKPOINT_FINISH);
-    if (finish) {
-        q->checkpointed = false;
-    } else if (!q->want_checkpoint && !q->checkpointed) {
-        q->want_checkpoint = true;
-        pthread_cond_signal(&q->checkpoint);
+    if (pages < q->wal_passed) { /* it has started over */
+        q->wal_passed = q->wal_passes = 0;
+        q->wal_next = CHECKPOINT_PAGES;
+    }
+    while (pages >= CHECKPOINT_FORCE && q->want_checkpoint && !q->stop) { /* the pass is too slow */
+        pthread_cond_wait(&q->checkpoint, &q->lock);
+    }
+    bool finish = pages >= CHECKPOINT_FORCE;
+    if (!q->want_checkpoint && pages >= q->wal_next) {
+        finish = finish || q->wal_passes == CHECKPOINT_PASSES || pages >= 2 * CHECKPOINT_PAGES ||
+                 (q->wal_passes > 0 && pages - q->wal_passed < CHECKPOINT_REST);
+        q->want_checkpoint = !finish;
+        q->wal_passes = finish ? 0 : q->wal_passes + 1;
+        q->wal_passed = pages;
+        if (finish) { /* if a reader keeps it from starting over: again when it has grown */
+            q->wal_next = pages + CHECKPOINT_PAGES;
+        } else {
+            pthread_cond_signal(&q->checkpoint);
+        }
     }
     pthread_mutex_unlock(&q->lock);
-    if (finish || pages >= CHECKPOINT_FORCE) {
+    if (finish) {
         sq_checkpoint(c, pages >= CHECKPOINT_FORCE);
     }
 }
@@ -401,14 +451,24 @@ static void *checkpoint_main(void *arg)
         }
         pthread_mutex_lock(&q->lock);
         q->want_checkpoint = false;
-        q->checkpointed = true;
+        pthread_cond_broadcast(&q->checkpoint);
     }
+    q->want_checkpoint = false;
+    pthread_cond_broadcast(&q->checkpoint);
     pthread_mutex_unlock(&q->lock);
     sq_conn_close(c);
     return NULL;
 }
 
 /* ---- opening and closing ---- */
+
+/* SQLite removes the log when the last connection closes. */
+static bool has_log(const char *path)
+{
+    auto_buf name = BUF(4096 + 8);
+    struct stat st;
+    return buf_fmt(&name, "%s-wal", path) && stat(buf_cstr(&name), &st) == 0 && st.st_size > 0;
+}
 
 int sq_lock_file(const char *path, struct error *err)
 {
@@ -510,9 +570,14 @@ bool sq_open(struct db *db, const struct db_opts *opts, struct error *err)
     q->db = db;
     q->lock_fd = -1;
     q->foreign_keys = true;
+    q->wal_next = CHECKPOINT_PAGES;
     q->cache_kib = opts->cache_kib ? opts->cache_kib : 2048;
     pthread_mutex_init(&q->lock, NULL);
-    pthread_cond_init(&q->writes.cond, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&q->writes.cond, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     pthread_cond_init(&q->reads.cond, NULL);
     pthread_cond_init(&q->checkpoint, NULL);
     list_init(&q->writes.jobs);
@@ -534,6 +599,7 @@ bool sq_open(struct db *db, const struct db_opts *opts, struct error *err)
         }
     }
     q->opened_us = time_mono_us();
+    db->left_open = ok && has_log(q->path);
     q->writer =
         ok ? sq_conn_open(q->path, q->fresh ? SQ_WRITER_LAX : SQ_WRITER, q->cache_kib * 2, err)
            : NULL;
@@ -565,8 +631,13 @@ void sq_close(struct db *db)
 static void submit(struct sq *q, struct queue *to, struct sq_job *j)
 {
     pthread_mutex_lock(&q->lock);
+    bool first = list_empty(&to->jobs);
+    if (first) {
+        to->due_us = time_mono_us() + COMPANY_US;
+    }
     list_push(&to->jobs, &j->node);
-    bool wake = to->idle > 0;
+    to->awaited += !j->async;
+    bool wake = to->idle > 0 && (first || !j->async);
     pthread_mutex_unlock(&q->lock);
     if (wake) {
         pthread_cond_signal(&to->cond);
@@ -631,6 +702,15 @@ bool sq_drain(struct db *db, struct error *err)
     struct sq_job j = {.err = err};
     err->code = ERR_NONE;
     return submit_and_wait(db->sq, &db->sq->writes, &j);
+}
+
+bool sq_wanted(const struct db_tx *tx)
+{
+    struct sq *q = tx->db->sq;
+    pthread_mutex_lock(&q->lock);
+    bool wanted = q->taken > 0 || q->writes.awaited > 0;
+    pthread_mutex_unlock(&q->lock);
+    return wanted;
 }
 
 void sq_set_foreign_keys(struct db *db, bool on)

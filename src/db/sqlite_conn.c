@@ -129,7 +129,7 @@ static bool pragmas(struct sq_conn *c, enum sq_role role, size_t cache_kib, stru
     snprintf(
         text, sizeof(text),
         "PRAGMA cache_size=-%zu; PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=0;"
-        "PRAGMA trusted_schema=OFF; PRAGMA synchronous=%s; PRAGMA journal_size_limit=16777216;%s",
+        "PRAGMA trusted_schema=OFF; PRAGMA synchronous=%s; PRAGMA journal_size_limit=33554432;%s",
         cache_kib, role == SQ_WRITER_LAX ? "OFF" : "FULL",
         role == SQ_READER ? "PRAGMA query_only=ON;" : "");
     return set(c, text, err) && (role == SQ_READER || use_wal(c, err));
@@ -331,7 +331,7 @@ void sq_checkpoint(struct sq_conn *c, bool restart)
     if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY && (rc & 0xff) != SQLITE_LOCKED) {
         log_warn("db", "checkpoint failed: %s", sqlite3_errstr(rc));
     }
-    c->wal_pages = log > done ? log - done : 0;
+    c->wal_pages = log > done ? log : 0;
 }
 
 int64_t sq_last_id(struct sq_conn *c)

@@ -86,7 +86,9 @@ bool llm_invoke(struct model *m, const struct llm_request *req, struct llm_answe
 /* Streaming: next gives a delta; at the end `done`. */
 struct llm_delta {
     struct str
-        text; /* visible text of this delta, think handling applied; may be empty; valid until the next call */
+        whole; /* visible text of all deltas so far, this one included; until the next call */
+    struct str
+        text; /* visible text of this delta, think handling applied, valid UTF-8; may be empty; until the next call */
     json_t *
         tool_calls; /* array of fragments {index,id,type,function{name,arguments}} or NULL; borrowed */
     bool finish;    /* a finish_reason came with it (more may follow: usage, held-back text) */

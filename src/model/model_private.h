@@ -103,6 +103,7 @@ struct wire {
     const char *accept;          /* media type or NULL */
     int64_t until_us;            /* time_mono_us() by which the headers must be there */
     int timeout_ms;              /* silence between two reads, and the limit until the headers */
+    bool trickles;               /* the answer comes little by little */
     bool one_try;                /* no other key, no repeat */
     bool plain;                  /* error texts without the prefix of §6.5: scan, rerank */
     int status;                  /* of the last answer, 0: none came */
@@ -126,6 +127,24 @@ bool wire_failed(const struct wire *w, struct error *err);
 /* base_url + "/" + path; the manifest's default where the provider has none. NULL: ERR_INVALID. */
 const char *wire_url(struct arena *a, const struct provider *p, const char *path,
                      struct error *err);
+
+/* ---- openai_quick.c -------------------------------------------------------------------------- */
+/* An event that brings a few words and nothing else: one choice, no usage, no end. */
+struct quick_delta {
+    struct str role, content; /* "" if there is none */
+};
+/* The reader of one stream. */
+struct quick {
+    struct buf frame;   /* of the event before: all but its words … */
+    size_t before;      /* … which stood behind so many of these bytes */
+    struct buf decoded; /* words that held escapes */
+};
+void openai_quick_init(struct quick *q);
+void openai_quick_free(struct quick *q);
+/* False: the event is something else, or malformed, and has to be read in full. True: reading it in
+ * full would give exactly `out`, which is valid until the next call. `text` without blanks around
+ * it. */
+bool openai_quick(struct quick *q, struct str text, struct quick_delta *out) warn_unused;
 
 /* ---- openai_body.c --------------------------------------------------------------------------- */
 /* The JSON text of a chat request in `out`, and the caller's extra_headers (borrowed) if any. */

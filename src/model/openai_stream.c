@@ -29,6 +29,7 @@ struct llm_stream {
     struct http_stream *http;
     struct buf body; /* of the request */
     struct sse sse;
+    struct quick quick;
     struct str in;   /* bytes read and not yet fed */
     struct buf out;  /* visible text of the delta under way */
     unsigned merged; /* events in it */
@@ -43,7 +44,7 @@ struct llm_stream {
     bool block_open;
     json_t *fields; /* other provider fields of the message */
     struct llm_usage usage;
-    struct error failure;
+    struct error *err; /* of the call under way: what fails in an event is told there */
     int64_t ends_us;
     char role[32];
     bool remove_think, think_open; /* a <think> has been shown and not yet closed */
@@ -55,20 +56,20 @@ struct llm_stream {
 
 static void out_of_memory(struct llm_stream *s)
 {
-    err_set(&s->failure, ERR_NOMEM, "out of memory");
+    err_set(s->err, ERR_NOMEM, "out of memory");
     s->failed = true;
 }
 
 static void protocol(struct llm_stream *s, const char *text)
 {
-    err_set(&s->failure, ERR_PROTOCOL, "%s", text);
-    wire_failed(&s->wire, &s->failure);
+    err_set(s->err, ERR_PROTOCOL, "%s", text);
+    wire_failed(&s->wire, s->err);
     s->failed = true;
 }
 
 static void too_large(struct llm_stream *s)
 {
-    err_set(&s->failure, ERR_TOO_LARGE, "more than %d bytes of text", TEXT_MAX);
+    err_set(s->err, ERR_TOO_LARGE, "more than %d bytes of text", TEXT_MAX);
     s->failed = true;
 }
 
@@ -284,14 +285,18 @@ static void on_call(struct llm_stream *s, const json_t *call, size_t position)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void on_delta(struct llm_stream *s, const json_t *choice)
+static void on_role(struct llm_stream *s, struct str role)
 {
-    const json_t *delta = json_object_get(choice, "delta");
-    struct str role = json_s(delta, "role");
     if (role.n > 0 && role.n < sizeof(s->role)) {
         memcpy(s->role, role.p, role.n);
         s->role[role.n] = '\0';
     }
+}
+
+static void on_delta(struct llm_stream *s, const json_t *choice)
+{
+    const json_t *delta = json_object_get(choice, "delta");
+    on_role(s, json_s(delta, "role"));
     struct str reasoning = json_s(delta, "reasoning_content");
     if (reasoning.n == 0)
         reasoning = json_s(delta, "reasoning");
@@ -313,7 +318,29 @@ static void on_delta(struct llm_stream *s, const json_t *choice)
     }
 }
 
-/* An event of the stream; false when there is something to hand out, or nothing more to read. */
+/* False: it ends the stream with an error. Apart from the usual event: its frame is large. */
+static bool __attribute__((noinline))
+read_in_full(struct llm_stream *s, struct str event, struct str data)
+{
+    struct error why;
+    auto_json chunk = json_parse_words(data, &why);
+    if (!json_is_object(chunk)) {
+        protocol(s, chunk ? "the stream holds something that is no object" : why.msg);
+        return false;
+    }
+    const json_t *error = json_object_get(chunk, "error");
+    if (json_is_object(error) || json_is_string(error) || str_eqz(event, "error")) {
+        wire_refused(&s->wire, s->wire.status, data, s->err);
+        s->failed = true;
+        return false;
+    }
+    openai_usage(json_object_get(chunk, "usage"), &s->usage);
+    const json_t *choice = json_array_get(json_object_get(chunk, "choices"), 0);
+    if (json_is_object(choice))
+        on_delta(s, choice);
+    return !s->failed;
+}
+
 /* What has come is handed on together, so that a burst costs few steps; an answer that comes at once is still seen to
  * grow. Each step costs its readers the whole text, so the steps of a long answer grow with it. */
 static bool full_step(const struct llm_stream *s)
@@ -322,10 +349,11 @@ static bool full_step(const struct llm_stream *s)
            (s->text.n <= MERGE_LONG || s->out.n >= s->text.n / MERGE_SHARE);
 }
 
+/* An event of the stream; false when there is something to hand out, or nothing more to read. */
 static bool on_event(void *arg, struct str event, struct str data)
 {
     struct llm_stream *s = arg;
-    struct error why;
+    struct quick_delta usual;
     data = str_trim(data);
     if (data.n == 0)
         return true;
@@ -333,21 +361,12 @@ static bool on_event(void *arg, struct str event, struct str data)
         s->marked_end = true;
         return false;
     }
-    auto_json chunk = json_parse_words(data, &why);
-    if (!json_is_object(chunk)) {
-        protocol(s, chunk ? "the stream holds something that is no object" : why.msg);
+    if (!str_eqz(event, "error") && openai_quick(&s->quick, data, &usual)) {
+        on_role(s, usual.role);
+        on_text(s, usual.content);
+    } else if (!read_in_full(s, event, data)) {
         return false;
     }
-    const json_t *error = json_object_get(chunk, "error");
-    if (json_is_object(error) || json_is_string(error) || str_eqz(event, "error")) {
-        wire_refused(&s->wire, s->wire.status, data, &s->failure);
-        s->failed = true;
-        return false;
-    }
-    openai_usage(json_object_get(chunk, "usage"), &s->usage);
-    const json_t *choice = json_array_get(json_object_get(chunk, "choices"), 0);
-    if (json_is_object(choice))
-        on_delta(s, choice);
     if (s->out.n > 0)
         s->merged++;
     return !s->failed && !s->fragments && !s->finish_now && !full_step(s);
@@ -364,6 +383,7 @@ void openai_close(struct llm_stream *s)
     else
         http_stream_close(s->http);
     sse_free(&s->sse);
+    openai_quick_free(&s->quick);
     think_free(&s->think);
     buf_free(&s->body);
     buf_free(&s->out);
@@ -409,6 +429,8 @@ static bool whole_instead(struct llm_stream *s, struct error *err)
     a.usage.raw = NULL;
     llm_answer_free(&a);
     s->something = s->finish = s->finish_now = s->marked_end = s->waiting = true;
+    if (s->failed)
+        return false;
     return !s->out.failed || err_set(err, ERR_NOMEM, "out of memory");
 }
 
@@ -424,6 +446,21 @@ static bool start(struct llm_stream *s, const struct llm_request *req, struct er
         return false;
     struct str type = http_stream_header(s->http, "Content-Type");
     return !str_istarts(type, S("application/json")) || whole_instead(s, err);
+}
+
+/* What the request was made of is not needed while the answer comes, which may take long. */
+static void forget_request(struct llm_stream *s)
+{
+    struct arena *fresh = arena_new(WIRE_BODY_MAX);
+    if (s->http && http_stream_sent(s->http)) {
+        buf_free(&s->body);
+        s->wire.body = S("");
+    }
+    if (fresh) {
+        arena_free(s->wire.arena);
+        s->wire.arena = fresh;
+        s->wire.url = NULL;
+    }
 }
 
 struct llm_stream *openai_open(struct model *m, const struct llm_request *req, struct error *err)
@@ -442,6 +479,7 @@ struct llm_stream *openai_open(struct model *m, const struct llm_request *req, s
         .head = {&requester_openai},
         .model = m,
         .remove_think = req->remove_think,
+        .err = err,
         .role = "assistant",
         .body = BUF(64 * 1024 * 1024),
         .out = BUF(TEXT_MAX),
@@ -452,17 +490,21 @@ struct llm_stream *openai_open(struct model *m, const struct llm_request *req, s
         .wire = {.provider = m->provider,
                  .method = "POST",
                  .accept = "text/event-stream",
+                 .trickles = true,
                  .timeout_ms = timeout,
                  .until_us = now + (int64_t)timeout * 1000,
                  .body = S(""),
                  .arena = a},
     };
     sse_init(&s->sse, EVENT_MAX);
+    openai_quick_init(&s->quick);
     think_init(&s->think, m->orphan_close ? THINK_HOLD_LONG : THINK_HOLD);
-    if (start(s, req, err))
-        return s;
-    openai_close(s);
-    return NULL;
+    if (!start(s, req, err)) {
+        openai_close(s);
+        return NULL;
+    }
+    forget_request(s);
+    return s;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -503,6 +545,9 @@ bool openai_next(struct llm_stream *s, struct llm_delta *d, struct error *err)
 {
     bool ended = false;
     *d = (struct llm_delta){0};
+    if (s->failed)
+        return err_set(err, ERR_INTERNAL, "the stream has failed");
+    s->err = err;
     if (!s->waiting) {
         buf_clear(&s->out);
         json_decref(s->fragments);
@@ -520,21 +565,20 @@ bool openai_next(struct llm_stream *s, struct llm_delta *d, struct error *err)
             return false;
         }
     }
-    if (s->failed) {
-        *err = s->failure;
+    if (s->failed)
         return wire_failed(&s->wire, err);
-    }
     if ((s->marked_end || ended) && !s->done && !end(s, err))
         return false;
     d->text = s->out.n > 0 ? buf_view(&s->out) : S("");
     d->tool_calls = s->fragments;
     d->finish = s->finish_now;
     d->done = s->done;
-    if (buf_str(&s->text, d->text))
-        return true;
-    too_large(s);
-    *err = s->failure;
-    return wire_failed(&s->wire, err);
+    if (!buf_str(&s->text, d->text)) {
+        too_large(s);
+        return wire_failed(&s->wire, err);
+    }
+    d->whole = s->text.n > 0 ? buf_view(&s->text) : S("");
+    return true;
 }
 
 /* ---- the whole message ----------------------------------------------------------------------- */

@@ -16,7 +16,6 @@ enum {
     KEEP_IDLE_DEFAULT = 256,
     KEEP_IDLE_STEP = 256,
     KEEP_AGE_S = 50, /* below the usual 60 s after which load balancers drop idle connections */
-    RECEIVE_BUFFER = 8 * 1024, /* bytes; one per running transfer */
     SEND_BUFFER = 16 * 1024,
 };
 
@@ -266,7 +265,6 @@ static void set_constants(struct http_stream *x)
     curl_easy_setopt(e, CURLOPT_NOPROGRESS, 1L);
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT,
                      1L); /* do not join a resolver thread on abort: that blocks the loop */
-    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
     curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, (long)SEND_BUFFER);
     curl_easy_setopt(e, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);

@@ -9,7 +9,7 @@ enum {
     IDLE_DEFAULT_MS = 120000, /* a caller that gave no limit at all */
     DIRECT_MAX =
         1024 * 1024, /* a declared size up to this is believed before the bytes have come */
-    KEEP_CAPACITY = 16 * 1024,
+    KEEP_CAPACITY = 4 * 1024,
     LEFT_MAX = 64 * 1024,
     LEFT_MS = 1000,
     EXPECT_FROM = 64 * 1024, /* curl adds "Expect: 100-continue" to large bodies only */
@@ -145,6 +145,8 @@ static struct http_stream *begin(const struct http_call *call, struct arena *fet
     x->rx = BUF(x->fetch ? x->body_max : XFER_BUFFERED_MAX + CURL_MAX_WRITE_SIZE);
     x->cur = x->rx;
     curl_easy_setopt(x->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)x->connect_ms);
+    curl_easy_setopt(x->easy, CURLOPT_BUFFERSIZE,
+                     (long)(call->flags & HTTP_CALL_SMALL ? XFER_READ_SMALL : XFER_READ));
     set_method(x, call);
     if (!set_target(x, call, err) || !set_headers(x, call, call->body.n > 0, err) ||
         !client_start(x, err)) {
@@ -461,17 +463,24 @@ void http_stream_close(struct http_stream *s)
         client_give_back(s);
 }
 
+bool http_stream_sent(const struct http_stream *s)
+{
+    curl_off_t sent = 0;
+    if (!s->head_done || s->flags & HTTP_CALL_FOLLOW)
+        return s->done;
+    if (s->added)
+        curl_easy_getinfo(s->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
+    return !s->added || (size_t)sent >= s->request_n;
+}
+
 void http_stream_finish(struct http_stream *s)
 {
     if (!s)
         return;
-    curl_off_t sent = 0;
     buf_clear(&s->rx);
     s->body_n = 0;
-    if (s->added)
-        curl_easy_getinfo(s->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
     /* Not where curl would still read the caller's memory, or where much is on its way. */
-    if (s->added && !s->paused && (size_t)sent >= s->request_n)
+    if (s->added && !s->paused && http_stream_sent(s))
         client_leave(s, LEFT_MS);
     else
         client_give_back(s);

@@ -35,7 +35,12 @@ struct http_stream {
     char curl_error[CURL_ERROR_SIZE];
 };
 
-enum { XFER_BUFFERED_MAX = 256 * 1024, XFER_HEAD_MAX = 64 * 1024 };
+enum {
+    XFER_BUFFERED_MAX = 256 * 1024,
+    XFER_HEAD_MAX = 64 * 1024,
+    XFER_READ = 8 * 1024,       /* bytes of curl's buffer, one for each running transfer … */
+    XFER_READ_SMALL = 2 * 1024, /* … with HTTP_CALL_SMALL */
+};
 
 /* ---- client.c -------------------------------------------------------------------------------- */
 /* A pooled or new transfer with the constant options set; NULL with ERR_NOMEM or ERR_INTERNAL

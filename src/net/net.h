@@ -247,6 +247,7 @@ enum http_call_flags {
     HTTP_CALL_NO_PRIVATE = 1,
     HTTP_CALL_NO_PROXY = 2,
     HTTP_CALL_FOLLOW = 4, /* up to 5 redirects, same policy for each */
+    HTTP_CALL_SMALL = 8,  /* the answer comes little by little: a small buffer does */
 };
 struct http_call {
     const char *method; /* "GET", "POST" … */
@@ -285,6 +286,8 @@ void http_stream_close(struct http_stream *s); /* aborts if not at the end; NULL
  * 64 KiB within 1 s) is taken in the background, so that the connection can be used again. Returns
  * at once; `body` of the call is not touched any more. */
 void http_stream_finish(struct http_stream *s);
+/* The whole request has gone out and an answer has come: the request's body is not read again. */
+bool http_stream_sent(const struct http_stream *s);
 /* Process-wide settings: proxies (NULL or "": from the environment), CA bundle (NULL: system or
  * SSL_CERT_FILE), CIDR allow-list for HTTP_CALL_NO_PRIVATE, most idle connections kept. */
 struct http_client_opts {
@@ -299,7 +302,8 @@ size_t http_client_running(void);
 /* ---- server-sent events and JSON lines: incremental readers -------------------------------- */
 struct sse {
     struct buf line, data, event;
-    size_t max; /* bytes of one event; over it sse_feed fails */
+    struct str lone; /* the event's only data so far; in the input, not copied yet */
+    size_t max;      /* bytes of one event; over it sse_feed fails */
     bool cr, bom_done, has_data;
 };
 void sse_init(struct sse *s, size_t max);

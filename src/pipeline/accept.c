@@ -30,6 +30,7 @@ struct pending *pending_new(const struct scope *s, const char *bot, const char *
     p->context = context && !json_is_null(context) ? json_incref(context) : NULL;
     p->ids = json_pack("[s]", id);
     p->accepted_us = time_mono_us();
+    uuid4(p->turn);
     if (!p->launcher_id || !p->sender_id || !p->event || !p->ids) {
         pending_free(p);
         return NULL;
@@ -55,6 +56,7 @@ static bool make_safe(struct engine *e, struct pending *p, const struct accept_o
         .launcher_id = p->launcher_id,
         .sender_id = p->sender_id,
         .routed = p->routed,
+        .turn = p->turn,
         .payload = buf_view(&text),
     };
     return ledger_accept(e->store, &p->scope, &m, err);
@@ -107,6 +109,11 @@ static bool accept_into(struct engine *e, struct bot *b, const struct chat_event
             e->stats.duplicates++;
             out->duplicate = true;
             return true;
+        }
+        if (db_is_trouble(err)) { /* the sender may come again */
+            struct error why = *err;
+            err_tag(err, ERR_UNAVAILABLE, 503, "storage_failed",
+                    "the message could not be stored: %s", why.msg);
         }
         return false;
     }

@@ -42,6 +42,13 @@ static int64_t limit_of(const struct config *c, const char *path, int64_t lo, in
     return config_int_in(c, path, lo, hi);
 }
 
+static void on_recovery(void *arg)
+{
+    struct engine *e = arg;
+    records_go_on(e);
+    schedule_go_on(e);
+}
+
 struct engine *engine_new(const struct engine_opts *o, struct error *err)
 {
     struct engine *e = new (struct engine);
@@ -71,6 +78,7 @@ struct engine *engine_new(const struct engine_opts *o, struct error *err)
     };
     list_init(&e->session_lru);
     list_init(&e->ready);
+    list_init(&e->active);
     list_init(&e->records);
     e->runs = task_group_new(o->group, "queries");
     if (!e->runs) {
@@ -78,6 +86,7 @@ struct engine *engine_new(const struct engine_opts *o, struct error *err)
         err_set(err, ERR_NOMEM, "out of memory");
         return NULL;
     }
+    db_on_recovery(e->store->db, on_recovery, e);
     return e;
 }
 
@@ -176,6 +185,8 @@ static struct pending *pending_of_row(const struct scope *s, const json_t *row)
     if (p) {
         p->routed = json_b_or(row, "routed", false) || json_i_or(row, "routed", 0) != 0;
         p->no_stream = json_b_or(payload, "no_stream", false);
+        if (json_z(row, "turn_id"))
+            snprintf(p->turn, sizeof p->turn, "%s", json_z(row, "turn_id"));
     }
     return p;
 }
@@ -264,13 +275,40 @@ static bool take_up_deliveries(struct engine *e, const struct scope *s, struct e
     }
 }
 
+/* What a process that died had not yet written of its latest turns. */
+static void settle_records(struct engine *e, const struct scope *s)
+{
+    struct error err = {0};
+    int64_t n = 0;
+    if (!monitor_settle(e->store, s, &n, &err))
+        log_warn("engine", "records of unfinished turns were not settled workspace=%s: %s",
+                 s->workspace, err.msg);
+    else if (n)
+        log_info("engine", "settled records of turns that ended unseen workspace=%s records=%lld",
+                 s->workspace, (long long)n);
+}
+
+json_t *engine_running(struct engine *e, const struct scope *s, const char *bot)
+{
+    json_t *out = json_array();
+    list_each(n, &e->active)
+    {
+        const struct pending *p = container_of(n, struct run, node)->pending;
+        if (scope_eq(&p->scope, s) && strcmp(p->bot, bot) == 0)
+            json_array_extend(out, p->ids);
+    }
+    return out;
+}
+
 bool engine_start(struct engine *e, struct error *err)
 {
     size_t pos = 0;
     struct scope s;
-    while (fence_next(e->fence, &pos, &s))
+    while (fence_next(e->fence, &pos, &s)) {
+        settle_records(e, &s);
         if (!take_up_deliveries(e, &s, err) || !take_up_messages(e, &s, err))
             return false;
+    }
     e->started = true;
     task_cond_notify_all(&e->start_cond);
     return true;
@@ -304,6 +342,7 @@ void engine_free(struct engine *e)
 {
     if (!e)
         return;
+    db_on_recovery(e->store->db, NULL, NULL);
     task_group_free(e->runs);
     schedule_free(e);
     records_free(e);
@@ -333,7 +372,8 @@ void engine_stats_get(const struct engine *e, struct engine_stats *out)
 
 bool engine_flush(struct engine *e, struct error *err)
 {
-    return record_flush(e, err);
+    /* Readers see what is stored while the rest waits for the database. */
+    return record_flush(e, err) || db_fails(e->store->db);
 }
 
 json_t *engine_basic_stats(struct engine *e, const struct scope *s, struct error *err)

@@ -18,6 +18,8 @@ struct pending {
     json_t *context; /* owned or NULL: the adapter's */
     json_t *ids;     /* owned: array of ledger ids, oldest first */
     int64_t accepted_us;
+    char turn
+        [UUID_SIZE]; /* id of its monitoring record; the ledger keeps it, so that a turn that is run again goes on with it */
 };
 void pending_free(struct pending *p);
 struct pending *pending_new(const struct scope *s, const char *bot, const char *pipeline,
@@ -35,9 +37,9 @@ struct pipe {
     json_t *config;                 /* coerced (§6.3) */
     json_t *preferences;            /* extensions_preferences */
     const struct stage *stages[24]; /* NULL-terminated */
-    bool remove_think;
-    /* aggregation, read once */
-    bool aggregate;
+    /* Read once: aggregation, and what each part of a streamed answer asks for. */
+    bool remove_think, at_sender, quote_origin, aggregate;
+    double delay_min, delay_max; /* seconds, as configured */
     int64_t aggregate_ms;
     uint64_t version; /* of GROUP_PIPELINES when loaded */
     int64_t loaded_us;
@@ -86,16 +88,19 @@ bool session_forget(struct engine *e, const struct scope *s, const char *bot, en
 void record_put(struct engine *e, const struct scope *s, const char *kind, json_t *row_stolen);
 bool record_flush(struct engine *e,
                   struct error *err) warn_unused; /* waits: for readers and the stop */
+void records_go_on(struct engine *e);             /* the database works again */
 void records_free(struct engine *e);
 
 /* ---- aggregator and scheduler ------------------------------------------------------------------------------------------------- */
 void aggregate_put(struct engine *e, struct pending *p, const struct pipe *pipe); /* takes p */
 void aggregate_flush_all(struct engine *e);
 void schedule_put(struct engine *e, struct pending *p); /* takes p */
+void schedule_go_on(struct engine *e);                  /* the database works again */
 void schedule_free(struct engine *e);
 
 /* ---- a run ---------------------------------------------------------------------------------------------------------------------- */
 struct run {
+    struct list node; /* in engine.active */
     struct engine *engine;
     struct query *query;
     struct pipe *pipe;
@@ -106,6 +111,7 @@ struct run {
     const struct catalogue *catalogue; /* tools of the run or NULL; in the query's arena */
     struct tool_ask ask;               /* for whom it is made */
     size_t at;                         /* index of the stage that runs */
+    uint64_t fence_seen;               /* fence_changes() of the last check that let it go on */
     bool streams;                      /* adapter takes chunks for this query */
     json_t *conversation;              /* owned: the one this turn belongs to */
     /* The response on its way (resp_messages[-1] of the spec). The three are owned by the run and replaced by run_keep: a stream gives
@@ -206,6 +212,7 @@ struct engine {
     struct engine_stats stats;
     struct task_cond idle, start_cond;
     struct task_timer retry; /* of the dispatcher after it could not start a fiber */
+    struct list active;      /* runs that walk the stages now */
     size_t open_workspaces;
 };
 /* Admission: queued + running + gathered, of the instance and of a workspace. */

@@ -157,6 +157,10 @@ static struct pipe *pipe_load(struct engine *e, const struct scope *s, const cha
     double delay = conf_num(p->config, "trigger.message-aggregation.delay", 1.5);
     p->aggregate_ms = (int64_t)((delay < 1.0 ? 1.0 : delay > 10.0 ? 10.0 : delay) * 1000);
     p->remove_think = conf_bool(p->config, "output.misc.remove-think", false);
+    p->at_sender = conf_bool(p->config, "output.misc.at-sender", true);
+    p->quote_origin = conf_bool(p->config, "output.misc.quote-origin", false);
+    p->delay_min = conf_num(p->config, "output.force-delay.min", 0);
+    p->delay_max = conf_num(p->config, "output.force-delay.max", 0);
     return p;
 nomem:
     if (p)

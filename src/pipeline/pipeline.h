@@ -56,6 +56,8 @@ struct engine_stats {
     uint64_t accepted, answered, failed, refused, duplicates;
 };
 void engine_stats_get(const struct engine *e, struct engine_stats *out);
+/* Ids of the messages of a bot that run through a pipeline now: new array. */
+json_t *engine_running(struct engine *e, const struct scope *s, const char *bot);
 /* Writes monitoring records that still wait: readers call it first. */
 bool engine_flush(struct engine *e, struct error *err) warn_unused;
 /* For GET /stats/basic: {active_session_count, conversation_count, query_count}. */

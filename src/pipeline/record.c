@@ -1,8 +1,16 @@
-/* Monitoring records gather for a moment and are written many at a time in one transaction; an update of a record that still waits is
- * merged into it. Readers flush first, so nobody sees the delay. pipeline.md §11. */
+/* Monitoring records gather for a moment and are written many at a time; an update of a record that still waits is merged into it.
+ * Where messages wait for the database meanwhile a batch is cut into slices, a transaction each, so that none waits for long.
+ * Readers flush first, so nobody sees the delay. pipeline.md §11. */
 #include "pipeline/engine.h"
 
-enum { RECORD_DELAY_MS = 200, RECORDS_PER_TX = 512, RECORDS_MAX = 20000 };
+enum {
+    RECORD_DELAY_MS = 200,
+    RECORDS_PER_TX = 512,
+    RECORDS_MAX = 20000,
+    SLICE_LEAST = 24, /* records of a slice: less than a millisecond … */
+    SLICE_SHARE = 32, /* … and more when many wait, so that writing keeps up with what comes */
+    KINDS_MAX = 8,
+};
 
 struct record {
     struct list node;
@@ -15,8 +23,9 @@ struct record {
 struct batch {
     struct engine *engine;
     struct scope scope;
-    struct list items;
-    size_t n;
+    struct list items, written; /* `written`: by the transaction under way */
+    size_t n;                   /* of both */
+    size_t least;               /* of a slice */
 };
 
 static void record_free(struct record *r)
@@ -64,20 +73,29 @@ static bool merge(struct engine *e, const struct scope *s, const char *kind, con
 static bool write_batch(struct db_tx *tx, void *arg, struct error *err)
 {
     struct batch *b = arg;
-    list_each(it, &b->items)
-    {
-        struct record *r = container_of(it, struct record, node);
+    size_t n = 0;
+    struct list *node;
+    while ((n < b->least || !db_tx_wanted(tx)) && (node = list_pop(&b->items))) {
+        struct record *r = container_of(node, struct record, node);
+        list_push(&b->written, node);
+        n++;
         if (!monitor_write(tx, &b->scope, r->kind, r->row, err))
             return false;
     }
     return true;
 }
 
-static void batch_free(struct batch *b)
+static void records_end(struct list *records)
 {
     struct list *node;
-    while ((node = list_pop(&b->items)))
+    while ((node = list_pop(records)))
         record_free(container_of(node, struct record, node));
+}
+
+static void batch_free(struct batch *b)
+{
+    records_end(&b->written);
+    records_end(&b->items);
     mem_free(b);
 }
 
@@ -88,34 +106,95 @@ static void on_timer(void *arg)
     start_write(arg);
 }
 
-static void on_written(void *arg, bool ok, const struct error *err)
+static void on_written(void *arg, bool ok, const struct error *err);
+
+static void submit(struct batch *b)
 {
-    struct batch *b = arg;
     struct engine *e = b->engine;
+    struct error err = {0};
+    b->least = SLICE_LEAST + (b->n + e->record_count) / SLICE_SHARE;
+    e->record_writing = true;
+    if (db_write_async(e->store->db, scope_db(&b->scope), write_batch, b, on_written, &err))
+        return;
     e->record_writing = false;
-    if (!ok && b->n > 1) {
-        /* One bad record must not take the others with it: each of them again on its own. */
-        struct list *node;
-        while (!list_empty(&b->items)) {
-            node = b->items.prev;
+    log_error("monitor", "%zu monitoring records were not written: %s", b->n, err.msg);
+    batch_free(b);
+    if (!list_empty(&e->records))
+        task_timer_start(&e->record_timer, RECORD_DELAY_MS, on_timer, e);
+}
+
+static void put_back(struct batch *b)
+{
+    struct engine *e = b->engine;
+    struct list *parts[] = {&b->items, &b->written};
+    for (size_t i = 0; i < array_len(parts); i++) {
+        while (!list_empty(parts[i])) {
+            struct list *node = parts[i]->prev;
             list_del(node);
             list_push_front(&e->records, node);
             e->record_count++;
         }
-        e->record_alone = b->n;
-    } else if (!ok) {
-        log_error("monitor", "a monitoring record was not written: %s", err->msg);
     }
-    batch_free(b);
-    if (!list_empty(&e->records))
-        start_write(e);
+}
+
+static void on_written(void *arg, bool ok, const struct error *err)
+{
+    struct batch *b = arg;
+    struct engine *e = b->engine;
+    bool later = !ok && db_is_trouble(err) && db_fails(e->store->db);
+    while (ok && !list_empty(&b->written)) {
+        record_free(container_of(list_pop(&b->written), struct record, node));
+        b->n--;
+    }
+    if (ok && b->n > 0) {
+        submit(b);
+    } else {
+        e->record_writing = false;
+        if (later || (!ok && b->n > 1)) {
+            /* A database that fails is waited for. One bad record must not take the others with it: each of them again on its own. */
+            e->record_alone = later ? 0 : b->n;
+            put_back(b);
+        } else if (!ok) {
+            log_error("monitor", "a monitoring record was not written: %s", err->msg);
+        }
+        batch_free(b);
+        if (!later && (e->record_alone || e->record_count >= RECORDS_PER_TX))
+            start_write(e);
+        else if (!later && !list_empty(&e->records))
+            task_timer_start(&e->record_timer, RECORD_DELAY_MS, on_timer, e);
+    }
     task_cond_notify_all(&e->record_cond);
+}
+
+/* Into a batch, behind the last one of its table, so that a slice changes the pages of few tables. Updates of messages stay behind what
+ * they change. */
+struct kinds {
+    const char *name[KINDS_MAX];
+    struct list *last[KINDS_MAX];
+    size_t n;
+};
+
+static void insert_by_kind(struct kinds *k, struct batch *b, struct record *r)
+{
+    size_t i = 0;
+    while (i < k->n && strncmp(k->name[i], r->kind, 7) != 0)
+        i++;
+    if (i == KINDS_MAX) {
+        list_push(&b->items, &r->node);
+        return;
+    }
+    if (i == k->n) {
+        k->name[k->n] = r->kind;
+        k->last[k->n++] = b->items.prev;
+    }
+    list_push_front(k->last[i], &r->node);
+    k->last[i] = &r->node;
 }
 
 /* Takes the waiting records of one workspace into a batch and writes it. */
 static void start_write(struct engine *e)
 {
-    if (e->record_writing || list_empty(&e->records))
+    if (e->record_writing || list_empty(&e->records) || db_fails(e->store->db))
         return;
     struct batch *b = new (struct batch);
     if (!b) {
@@ -127,8 +206,10 @@ static void start_write(struct engine *e)
         e->record_alone--;
         most = 1;
     }
+    struct kinds kinds = {.n = 0};
     b->engine = e;
     list_init(&b->items);
+    list_init(&b->written);
     b->scope = container_of(e->records.next, struct record, node)->scope;
     list_each(it, &e->records)
     {
@@ -140,19 +221,11 @@ static void start_write(struct engine *e)
         list_del(&r->node);
         if (r->index_key)
             map_del(&e->record_index, str_c(r->index_key));
-        list_push(&b->items, &r->node);
+        insert_by_kind(&kinds, b, r);
         b->n++;
         e->record_count--;
     }
-    struct error err = {0};
-    e->record_writing = true;
-    if (!db_write_async(e->store->db, scope_db(&b->scope), write_batch, b, on_written, &err)) {
-        e->record_writing = false;
-        log_error("monitor", "%zu monitoring records were not written: %s", b->n, err.msg);
-        batch_free(b);
-        if (!list_empty(&e->records))
-            task_timer_start(&e->record_timer, RECORD_DELAY_MS, on_timer, e);
-    }
+    submit(b);
 }
 
 void record_put(struct engine *e, const struct scope *s, const char *kind, json_t *row)
@@ -182,12 +255,19 @@ void record_put(struct engine *e, const struct scope *s, const char *kind, json_
         task_timer_start(&e->record_timer, RECORD_DELAY_MS, on_timer, e);
 }
 
+void records_go_on(struct engine *e)
+{
+    start_write(e);
+}
+
 bool record_flush(struct engine *e, struct error *err)
 {
     while (e->record_writing || !list_empty(&e->records)) {
         start_write(e);
         if (!e->record_writing)
-            return err_set(err, ERR_NOMEM, "monitoring records could not be written");
+            return db_fails(e->store->db)
+                       ? err_set(err, ERR_UNAVAILABLE, "monitoring records wait for the database")
+                       : err_set(err, ERR_NOMEM, "monitoring records could not be written");
         if (!task_cond_wait(&e->record_cond, err))
             return false;
     }

@@ -1,7 +1,7 @@
 /* One query from the lane to its end: builds it, walks the stages, reports. pipeline.md §6.2. */
 #include "pipeline/engine.h"
 
-enum { QUERY_ARENA_MAX = 256 << 20, PIPE_TRIES = 3 };
+enum { QUERY_ARENA_MAX = 256 << 20 };
 
 struct query *run_query(struct run *r)
 {
@@ -40,6 +40,18 @@ static bool give_notices(struct run *r, const struct stage_result *res, struct e
     return true;
 }
 
+/* After each stage, and each part of a stream: may the workspace still run? */
+static bool still_placed(struct run *r, struct error *err)
+{
+    uint64_t now = fence_changes(r->engine->fence);
+    if (r->fence_seen == now)
+        return true;
+    if (!fence_check(r->engine->fence, &r->query->scope, err))
+        return false;
+    r->fence_seen = now;
+    return true;
+}
+
 /* A sub-result of a stream stage: all following stages run before the stage goes on. */
 static bool next_result(struct run *r, const struct stage_result *res, struct error *err)
 {
@@ -49,7 +61,7 @@ static bool next_result(struct run *r, const struct stage_result *res, struct er
         ok = walk(r, at + 1, err);
     if (ok) /* on failure it names the stage that failed */
         r->at = at;
-    return ok && fence_check(r->engine->fence, &r->query->scope, err);
+    return ok && still_placed(r, err);
 }
 
 static bool walk(struct run *r, size_t i, struct error *err)
@@ -62,7 +74,7 @@ static bool walk(struct run *r, size_t i, struct error *err)
         struct stage_result res = {0};
         if (!s->process(r, &res, err) || !give_notices(r, &res, err))
             return false;
-        if (!fence_check(r->engine->fence, &r->query->scope, err))
+        if (!still_placed(r, err))
             return false;
         if (res.verdict == STAGE_INTERRUPT)
             return true;
@@ -134,7 +146,7 @@ static void run_end(struct run *r, bool ok, const struct error *err)
         turn_close(r, "failed", err->msg);
 }
 
-static struct bot *bot_of(struct engine *e, const struct pending *p)
+static struct bot *__attribute__((noinline)) bot_of(struct engine *e, const struct pending *p)
 {
     struct bot *b = platform_bot(e->platform, &p->scope, p->bot);
     if (b || strcmp(p->bot, "websocket-proxy-bot") != 0)
@@ -162,21 +174,17 @@ static void run_free(struct run *r)
     json_decref(r->last_out);
 }
 
-/* The pipeline; a database that does not answer at once is asked again before the message is left to the next start. */
-static struct pipe *pipe_of(struct engine *e, const struct pending *p, struct error *err)
+/* The pipeline; a database that fails is waited for. Not a part of its caller's frame, below which the whole run waits. */
+static struct pipe *__attribute__((noinline))
+pipe_of(struct engine *e, const struct pending *p, struct error *err)
 {
-    for (int try = 0;; try++) {
-        *err = (struct error){0};
-        struct pipe *pipe = pipe_get(e, &p->scope, p->pipeline, err);
-        if (pipe || err->code == ERR_NOT_FOUND || err->code == ERR_CANCELED || try == PIPE_TRIES)
-            return pipe;
-        log_warn("query", "pipeline %s could not be read: %s", p->pipeline, err->msg);
-        struct error wait = {0};
-        if (!task_sleep_ms(1000, &wait)) {
-            *err = wait;
+    struct db_retry again = {0};
+    struct pipe *pipe;
+    while (!(pipe = pipe_get(e, &p->scope, p->pipeline, err)))
+        if (!db_again(e->store->db, &again, err))
             return NULL;
-        }
-    }
+    db_worked(e->store->db, &again);
+    return pipe;
 }
 
 /* Why nothing was run: what cannot be run at all is closed, the rest stays in the ledger for the next start. */
@@ -212,10 +220,13 @@ void run_pending(struct engine *e, struct pending *p)
         if (!r.query) {
             not_run(e, p, &err);
         } else {
+            json_decref(steal(p->event)); /* the query has its own form of it */
             r.streams = r.query->stream_wanted;
+            list_push(&e->active, &r.node);
             watch_start(&r);
             bool ok = walk(&r, 0, &err);
             run_end(&r, ok, &err);
+            list_del(&r.node);
         }
         run_free(&r);
     }

@@ -166,7 +166,8 @@ static bool start_one(struct engine *e, struct lane *l)
 
 static void dispatch(struct engine *e)
 {
-    while ((int64_t)e->running < e->max_running && !e->stopping) {
+    /* While the database fails no run could end: what it said would wait, what it asked of a model would be for nothing. */
+    while ((int64_t)e->running < e->max_running && !e->stopping && !db_fails(e->store->db)) {
         struct list *tn = list_pop(&e->ready);
         if (!tn)
             return;
@@ -188,6 +189,11 @@ static void dispatch(struct engine *e)
             return;
         }
     }
+}
+
+void schedule_go_on(struct engine *e)
+{
+    dispatch(e);
 }
 
 void schedule_put(struct engine *e, struct pending *p)

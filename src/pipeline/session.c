@@ -37,12 +37,6 @@ static void shrink(struct engine *e)
     }
 }
 
-static json_t *iso_now(void)
-{
-    char iso[TIME_ISO_SIZE];
-    return json_string(time_iso(time_wall_us(), iso));
-}
-
 static struct session *session_make(struct engine *e, const struct query *q, struct str key,
                                     struct error *err)
 {
@@ -70,7 +64,7 @@ static struct session *session_make(struct engine *e, const struct query *q, str
         s->row = json_pack("{s:s,s:s,s:s,s:s,s:n,s:o,s:o}", "bot_uuid", q->bot_uuid,
                            "launcher_type", launcher_name(q->event.launcher), "launcher_id",
                            q->launcher_id, "sender_id", q->event.sender_id, "conversation_id",
-                           "created_at", iso_now(), "updated_at", iso_now());
+                           "created_at", json_now(), "updated_at", json_now());
         s->turns = json_array();
         s->fresh = true;
     }
@@ -146,12 +140,12 @@ void session_release(struct engine *e, struct session *s)
         shrink(e);
 }
 
-/* Copy of the pipeline's prompt as the conversation keeps it. */
+/* The pipeline's prompt as the conversation keeps it: shared, nobody changes it in place. */
 static json_t *prompt_of(const struct pipe *p)
 {
-    const json_t *messages = json_at(p->config, "ai.local-agent.prompt");
-    json_t *copy = json_is_array(messages) ? json_deep_copy(messages) : json_array();
-    return json_pack("{s:s,s:o}", "name", "default", "messages", copy);
+    json_t *messages = json_at(p->config, "ai.local-agent.prompt");
+    return json_pack("{s:s,s:o}", "name", "default", "messages",
+                     json_is_array(messages) ? json_incref(messages) : json_array());
 }
 
 static json_t *conversation_new(const struct query *q, const struct pipe *p, bool with_uuid)
@@ -162,7 +156,7 @@ static json_t *conversation_new(const struct query *q, const struct pipe *p, boo
     json_t *c = json_pack(
         "{s:s,s:s,s:s,s:s,s:s,s:s,s:o,s:o,s:o}", "id", id, "bot_uuid", q->bot_uuid, "pipeline_uuid",
         p->uuid, "launcher_type", launcher_name(q->event.launcher), "launcher_id", q->launcher_id,
-        "uuid", uuid, "prompt", prompt_of(p), "created_at", iso_now(), "updated_at", iso_now());
+        "uuid", uuid, "prompt", prompt_of(p), "created_at", json_now(), "updated_at", json_now());
     if (c && !with_uuid)
         json_set(c, "uuid", json_null());
     return c;
@@ -196,8 +190,8 @@ bool session_conversation(struct engine *e, struct session *s, const struct quer
         json_set(c, "uuid", local ? json_string(uuid) : json_null());
         s->fresh = true;
     }
-    json_set(c, "updated_at", iso_now());
-    json_set(s->row, "updated_at", iso_now());
+    json_set(c, "updated_at", json_now());
+    json_set(s->row, "updated_at", json_now());
     return true;
 }
 

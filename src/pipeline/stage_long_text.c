@@ -54,11 +54,13 @@ static bool process(struct run *r, struct stage_result *out, struct error *err)
 {
     (void)out;
     static const char *const plain[] = {"Plain", NULL};
+    /* The parts of a stream stay text: only the whole answer is worth a picture or a forward. */
+    if (r->is_chunk && !r->is_final)
+        return true;
     const char *strategy =
         conf_str(r->pipe->config, "output.long-text-processing.strategy", "none");
-    /* The parts of a stream stay text: only the whole answer is worth a picture or a forward. */
-    if (strcmp(strategy, "none") == 0 || (r->is_chunk && !r->is_final) || !r->out_chain ||
-        json_array_size(r->out_chain) == 0 || !chain_only(r->out_chain, plain))
+    if (strcmp(strategy, "none") == 0 || !r->out_chain || json_array_size(r->out_chain) == 0 ||
+        !chain_only(r->out_chain, plain))
         return true;
     struct str text = chain_text(r->query->arena, r->out_chain);
     if ((int64_t)utf8_count(text) <=

@@ -8,6 +8,30 @@ static bool is_local(const struct run *r)
     return strcmp(conf_str(r->pipe->config, "ai.runner.runner", "local-agent"), "local-agent") == 0;
 }
 
+/* Of the store; a database that fails is waited for. */
+static struct model *model_of(struct run *r, const char *uuid, struct error *err)
+{
+    struct db *db = r->engine->store->db;
+    struct db_retry again = {0};
+    struct model *m;
+    while (!(m = models_get(r->engine->models, &r->query->scope, MODEL_LLM, uuid, err)))
+        if (!db_again(db, &again, err))
+            return NULL;
+    db_worked(db, &again);
+    return m;
+}
+
+static bool session_of(struct run *r, struct error *err)
+{
+    struct db *db = r->engine->store->db;
+    struct db_retry again = {0};
+    while (!(r->session = session_take(r->engine, r->query, err)))
+        if (!db_again(db, &again, err))
+            return false;
+    db_worked(db, &again);
+    return true;
+}
+
 /* Primary model and resolvable fallbacks; a missing one is only a warning. */
 static bool choose_models(struct run *r, struct error *err)
 {
@@ -16,7 +40,7 @@ static bool choose_models(struct run *r, struct error *err)
     const char *primary =
         json_is_string(conf) ? json_string_value(conf) : json_z_or(conf, "primary", "");
     if (*primary) {
-        r->model = models_get(r->engine->models, &q->scope, MODEL_LLM, primary, err);
+        r->model = model_of(r, primary, err);
         if (!r->model) {
             if (err->code == ERR_CANCELED)
                 return false;
@@ -29,9 +53,9 @@ static bool choose_models(struct run *r, struct error *err)
     json_t *f;
     json_array_foreach (json_object_get(conf, "fallbacks"), i, f) {
         *err = (struct error){0};
-        struct model *m = json_is_string(f) ? models_get(r->engine->models, &q->scope, MODEL_LLM,
-                                                         json_string_value(f), err)
-                                            : NULL;
+        struct model *m = json_is_string(f) ? model_of(r, json_string_value(f), err) : NULL;
+        if (!m && err->code == ERR_CANCELED)
+            return false;
         if (m)
             json_array_append(fallbacks, f);
         model_unref(m);
@@ -201,8 +225,7 @@ static bool process(struct run *r, struct stage_result *out, struct error *err)
     *err = (struct error){0};
     if (is_local(r) && !run_tools_load(r, err))
         return false;
-    r->session = session_take(r->engine, q, err);
-    if (!r->session || !session_conversation(r->engine, r->session, q, r->pipe, err))
+    if (!session_of(r, err) || !session_conversation(r->engine, r->session, q, r->pipe, err))
         return false;
     q->session = r->session;
     run_keep(&r->conversation, json_incref(r->session->conversation));

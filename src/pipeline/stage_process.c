@@ -87,21 +87,19 @@ static bool chat(struct run *r,
         .max_chars = r->engine->max_chars,
         .max_chunks = r->engine->max_chunks,
     };
-    struct error failure = {0};
-    bool ok = runner ? runner->run(&a, &failure)
-                     : err_set(&failure, ERR_NOT_FOUND, "Request Runner not found: %s", name);
+    bool ok = runner ? runner->run(&a, err)
+                     : err_set(err, ERR_NOT_FOUND, "Request Runner not found: %s", name);
     if (ok || c.stopped)
         return c.stopped || turn_end(r, err);
-    if (c.downstream_failed || failure.code == ERR_CANCELED) {
-        *err = failure;
+    if (c.downstream_failed || err->code == ERR_CANCELED)
         return false;
-    }
     struct stage_result res = {
         .verdict = STAGE_INTERRUPT,
-        .user_notice = failure_notice(r, &failure),
-        .error_notice = str_z(r->query->arena, str_c(failure.msg)),
-        .debug_notice = failure.tag,
+        .user_notice = failure_notice(r, err),
+        .error_notice = str_z(r->query->arena, str_c(err->msg)),
+        .debug_notice = err->tag,
     };
+    *err = (struct error){0};
     return next(r, &res, err) && (res.user_notice || turn_cut(r, err));
 }
 

@@ -5,8 +5,7 @@ enum { DELAY_MAX_S = 3600 };
 
 static bool delay(struct run *r, struct error *err)
 {
-    double lo = conf_num(r->pipe->config, "output.force-delay.min", 0),
-           hi = conf_num(r->pipe->config, "output.force-delay.max", 0);
+    double lo = r->pipe->delay_min, hi = r->pipe->delay_max;
     if (hi < lo)
         hi = lo;
     if (hi <= 0)
@@ -27,12 +26,11 @@ static bool process(struct run *r, struct stage_result *out, struct error *err)
     if (!delay(r, err))
         return false;
     const struct query *q = r->query;
-    if (conf_bool(r->pipe->config, "output.misc.at-sender", true) &&
-        q->event.launcher == LAUNCHER_GROUP &&
+    if (r->pipe->at_sender && q->event.launcher == LAUNCHER_GROUP &&
         json_array_insert_new(r->out_chain, 0, comp_at(q->event.sender_id, q->event.sender_name)) !=
             0)
         return err_set(err, ERR_NOMEM, "out of memory");
-    return turn_reply(r, conf_bool(r->pipe->config, "output.misc.quote-origin", false), err);
+    return turn_reply(r, r->pipe->quote_origin, err);
 }
 
 const struct stage stage_send = {.name = "SendResponseBackStage", .process = process};

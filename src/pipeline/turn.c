@@ -15,12 +15,20 @@ struct commit {
     int64_t keep_conversations; /* 0: no new one was made */
     const json_t *turn;         /* messages or NULL */
     int64_t keep_turns;
-    bool cut; /* this time older turns go: not at each, deleting costs more than keeping a few */
+    bool cut;   /* this time older turns go: not at each, deleting costs more than keeping a few */
+    bool tried; /* and failed, as far as was heard: it may have been stored all the same */
 };
 
 static bool do_commit(struct db_tx *tx, void *arg, struct error *err)
 {
     struct commit *c = arg;
+    bool stored = false;
+    if (c->tried && c->has_delivery &&
+        !ledger_has_reply(tx, &c->scope, c->delivery.id, &stored, err))
+        return false;
+    if (stored)
+        return true;
+    c->tried = true;
     if (c->ids && !ledger_state(tx, &c->scope, c->ids, c->state, c->error, err))
         return false;
     if (c->has_delivery && !ledger_reply(tx, &c->scope, &c->delivery, err))
@@ -140,8 +148,17 @@ static json_t *default_payload(const struct reply *rep)
                      rep->response_id);
 }
 
+/* What was accepted waits with its answer for a database that fails; whoever is on the line does not. */
+static bool store_commit(struct run *r, struct commit *c, struct error *err)
+{
+    struct db *db = r->engine->store->db;
+    return c->ids ? db_write_again(db, scope_db(&c->scope), do_commit, c, err)
+                  : db_write(db, scope_db(&c->scope), do_commit, c, err);
+}
+
 /* `rep` NULL: the turn ends without a reply. */
-static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
+static bool __attribute__((noinline))
+commit_turn(struct run *r, struct reply *rep, struct error *err)
 {
     struct query *q = r->query;
     const struct adapter *a = bot_adapter(r->bot);
@@ -186,8 +203,7 @@ static bool commit_turn(struct run *r, struct reply *rep, struct error *err)
             json_set(session, "conversation_id", json_null());
         c.keep_conversations = s->fresh ? r->engine->max_conversations : 0;
     }
-    if ((c.ids || c.session || c.turn) &&
-        !db_write(r->engine->store->db, scope_db(&q->scope), do_commit, &c, err))
+    if ((c.ids || c.session || c.turn) && !store_commit(r, &c, err))
         return err_wrap(err, "the answer could not be stored");
     r->committed = true;
     if (c.session) {
@@ -259,15 +275,13 @@ bool turn_notice(struct run *r, const json_t *notice, bool interrupt, struct err
         json_is_string(notice) ? chain_of_text(json_sv(notice)) : json_deep_copy(notice);
     if (!chain)
         return err_set(err, ERR_NOMEM, "out of memory");
-    if (conf_bool(r->pipe->config, "output.misc.at-sender", true) &&
-        q->event.launcher == LAUNCHER_GROUP)
+    if (r->pipe->at_sender && q->event.launcher == LAUNCHER_GROUP)
         json_array_insert_new(chain, 0, comp_at(q->event.sender_id, q->event.sender_name));
-    bool quote = conf_bool(r->pipe->config, "output.misc.quote-origin", false);
     bool chunk = r->streams && r->response && r->is_chunk;
     bool final = interrupt || (chunk && r->is_final);
     r->tool_calls = false;
     r->history_ready = false; /* a failed turn leaves nothing in the history */
-    return hand_out(r, chain, chunk, final, quote, err);
+    return hand_out(r, chain, chunk, final, r->pipe->quote_origin, err);
 }
 
 bool turn_end(struct run *r, struct error *err)
@@ -291,8 +305,7 @@ bool turn_cut(struct run *r, struct error *err)
     auto_json chain = json_incref(r->last_out);
     r->tool_calls = false;
     r->history_ready = false;
-    return hand_out(r, chain, true, true,
-                    conf_bool(r->pipe->config, "output.misc.quote-origin", false), err);
+    return hand_out(r, chain, true, true, r->pipe->quote_origin, err);
 }
 
 /* ---- states without a reply ------------------------------------------------------------------------------------------- */
@@ -310,11 +323,9 @@ static bool do_close(struct db_tx *tx, void *arg, struct error *err)
     return ledger_state(tx, &c->scope, c->ids, c->state, c->error, err);
 }
 
-static void close_done(void *arg, bool ok, const struct error *err)
+static void close_free(void *arg)
 {
     struct close *c = arg;
-    if (!ok)
-        log_error("ledger", "a message's state was not stored: %s", err->msg);
     json_decref(c->ids);
     mem_free(c->error);
     mem_free(c);
@@ -333,9 +344,11 @@ void turn_close(struct run *r, const char *state, const char *error)
     snprintf(c->state, sizeof c->state, "%s", state);
     c->error = error ? mem_strndup(error, strlen(error)) : NULL;
     struct error err = {0};
-    if (!c->ids ||
-        !db_write_async(r->engine->store->db, scope_db(&c->scope), do_close, c, close_done, &err))
-        close_done(c, false, &err);
+    if (!c->ids)
+        close_free(c);
+    else if (!db_write_owed(r->engine->store->db, scope_db(&c->scope), do_close, c, close_free,
+                            "the state of a message", &err))
+        log_error("ledger", "the state of a message was not stored: %s", err.msg);
     r->committed = true;
 }
 

@@ -1,12 +1,6 @@
 /* Monitoring of runs: which record is written when. pipeline.md §11. Failures never reach the run. */
 #include "pipeline/engine.h"
 
-static json_t *stamp(void)
-{
-    char iso[TIME_ISO_SIZE];
-    return json_string(time_iso(time_wall_us(), iso));
-}
-
 static const char *user_name(const struct chat_event *ev)
 {
     return ev->sender_name ? ev->sender_name : "";
@@ -25,7 +19,7 @@ static json_t *message_row(struct query *q, const char *id, const json_t *chain,
         buf_str(&text, json_sv(chain));
     }
     return json_pack("{s:s,s:o,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "id", id,
-                     "timestamp", stamp(), "bot_id", *q->bot_uuid ? q->bot_uuid : "unknown",
+                     "timestamp", json_now(), "bot_id", *q->bot_uuid ? q->bot_uuid : "unknown",
                      "bot_name", q->bot_name, "pipeline_id", q->pipeline_uuid, "pipeline_name",
                      q->pipeline_name, "message_content", json_strn(buf_view(&text)), "session_id",
                      query_session_name(q), "status", status, "level", level, "platform",
@@ -39,17 +33,17 @@ static json_t *session_row(struct query *q)
     return json_pack("{s:s,s:s,s:s,s:s,s:s,s:i,s:o,s:o,s:b,s:s,s:s,s:s}", "session_id",
                      query_session_name(q), "bot_id", *q->bot_uuid ? q->bot_uuid : "unknown",
                      "bot_name", q->bot_name, "pipeline_id", q->pipeline_uuid, "pipeline_name",
-                     q->pipeline_name, "message_count", 1, "start_time", stamp(), "last_activity",
-                     stamp(), "is_active", 1, "platform", launcher_name(q->event.launcher),
-                     "user_id", q->event.sender_id, "user_name", user_name(&q->event));
+                     q->pipeline_name, "message_count", 1, "start_time", json_now(),
+                     "last_activity", json_now(), "is_active", 1, "platform",
+                     launcher_name(q->event.launcher), "user_id", q->event.sender_id, "user_name",
+                     user_name(&q->event));
 }
 
 void watch_start(struct run *r)
 {
     struct query *q = r->query;
-    char id[UUID_SIZE];
-    uuid4(id);
-    q->monitor_id = str_z(q->arena, str_c(id));
+    const char *id = r->pending->turn;
+    q->monitor_id = id;
     query_var(q, "_monitoring_bot_name", json_string(q->bot_name));
     query_var(q, "_monitoring_pipeline_name", json_string(q->pipeline_name));
     query_var(q, "_monitoring_message_id", json_string(id));
@@ -93,11 +87,11 @@ static json_t *error_row(struct query *q, const char *type, const char *text, co
     char id[UUID_SIZE];
     uuid4(id);
     return json_pack("{s:s,s:o,s:s,s:o,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "id", id, "timestamp",
-                     stamp(), "error_type", type, "error_message", json_strn(str_c(text)), "bot_id",
-                     *q->bot_uuid ? q->bot_uuid : "unknown", "bot_name", q->bot_name, "pipeline_id",
-                     q->pipeline_uuid, "pipeline_name", q->pipeline_name, "session_id",
-                     query_session_name(q), "stack_trace", trace ? trace : "", "message_id",
-                     q->monitor_id);
+                     json_now(), "error_type", type, "error_message", json_strn(str_c(text)),
+                     "bot_id", *q->bot_uuid ? q->bot_uuid : "unknown", "bot_name", q->bot_name,
+                     "pipeline_id", q->pipeline_uuid, "pipeline_name", q->pipeline_name,
+                     "session_id", query_session_name(q), "stack_trace", trace ? trace : "",
+                     "message_id", q->monitor_id);
 }
 
 void watch_stage_error(struct run *r, const char *notice, const char *trace)
@@ -121,7 +115,7 @@ void watch_call(struct run *r, const char *model, int64_t ms, const struct llm_u
     record_put(
         r->engine, &q->scope, "llm_call",
         json_pack("{s:s,s:o,s:s,s:I,s:I,s:I,s:I,s:n,s:s,s:s,s:s,s:s,s:s,s:s,s:o,s:s}", "id", id,
-                  "timestamp", stamp(), "model_name", model, "input_tokens", (json_int_t)in,
+                  "timestamp", json_now(), "model_name", model, "input_tokens", (json_int_t)in,
                   "output_tokens", (json_int_t)out, "total_tokens", (json_int_t)total, "duration",
                   (json_int_t)ms, "cost", "status", err ? "error" : "success", "bot_id",
                   *q->bot_uuid ? q->bot_uuid : "unknown", "bot_name", q->bot_name, "pipeline_id",
@@ -137,7 +131,7 @@ void watch_tool(struct run *r, const struct agent_tool *c)
     uuid4(id);
     record_put(r->engine, &q->scope, "tool_call",
                json_pack("{s:s,s:o,s:o,s:s,s:I,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:o,s:o,s:o}", "id", id,
-                         "timestamp", stamp(), "tool_name", json_strn(utf8_cut(c->name, 255)),
+                         "timestamp", json_now(), "tool_name", json_strn(utf8_cut(c->name, 255)),
                          "tool_source", c->source, "duration", (json_int_t)c->duration_ms, "status",
                          c->err ? "error" : "success", "bot_id",
                          *q->bot_uuid ? q->bot_uuid : "unknown", "bot_name", q->bot_name,
@@ -211,7 +205,7 @@ void watch_feedback(struct engine *e, struct bot *b, const json_t *f)
     record_put(
         e, bot_scope(b), "feedback",
         json_pack("{s:s,s:o,s:s,s:I,s:s*,s:o*,s:s,s:s,s:s,s:s,s:s*,s:s*,s:s*,s:s*,s:s}", "id", id,
-                  "timestamp", stamp(), "feedback_id", json_z_or(f, "feedback_id", id),
+                  "timestamp", json_now(), "feedback_id", json_z_or(f, "feedback_id", id),
                   "feedback_type", (json_int_t)json_i_or(f, "feedback_type", 0), "feedback_content",
                   json_z(f, "feedback_content"), "inaccurate_reasons", reasons, "bot_id",
                   bot_uuid(b), "bot_name", bot_name(b), "pipeline_id", bot_default_pipeline(b),

@@ -50,12 +50,6 @@ size_t webchat_count(const struct webchat *w)
     return w ? w->conns : 0;
 }
 
-static json_t *now_json(void)
-{
-    char iso[TIME_ISO_SIZE];
-    return json_string(time_iso(time_wall_us(), iso));
-}
-
 static void send_json(struct ws *ws, json_t *stolen)
 {
     auto_json j = stolen;
@@ -191,7 +185,7 @@ static bool take_message(struct webchat *w, struct webchat_conn_opts *o, struct 
     struct chat_event ev;
     json_t *kept = json_pack("{s:i,s:s,s:o,s:o,s:o,s:b,s:s}", "id", 0, "role", "user", "content",
                              json_strn(chain_text(a, chain)), "message_chain", bare_chain(chain),
-                             "timestamp", now_json(), "is_final", 1, "connection_id", c->id);
+                             "timestamp", json_now(), "is_final", 1, "connection_id", c->id);
     if (!kept || !arena_json(a, json_incref(kept)) || !build_event(o, c, chain, a, &ev)) {
         json_decref(kept);
         return err_set(err, ERR_NOMEM, "out of memory");
@@ -234,7 +228,7 @@ take_frame(struct webchat *w, struct webchat_conn_opts *o, struct conn *c, const
     const json_t *t = json_object_get(frame, "type");
     const char *type = !t ? "message" : json_is_string(t) ? json_string_value(t) : "";
     if (strcmp(type, "ping") == 0) {
-        send_json(c->ws, json_pack("{s:s,s:o}", "type", "pong", "timestamp", now_json()));
+        send_json(c->ws, json_pack("{s:s,s:o}", "type", "pong", "timestamp", json_now()));
     } else if (strcmp(type, "disconnect") == 0) {
         return false;
     } else if (strcmp(type, "message") == 0) {
@@ -262,7 +256,7 @@ static void greet(const struct webchat_conn_opts *o, const struct conn *c)
     const char *key = o->bot_uuid ? "bot_uuid" : "pipeline_uuid";
     send_json(c->ws, json_pack("{s:s,s:s,s:s,s:s,s:o}", "type", "connected", "connection_id", c->id,
                                key, o->bot_uuid ? o->bot_uuid : o->room.pipeline, "session_type",
-                               launcher_name(o->room.type), "timestamp", now_json()));
+                               launcher_name(o->room.type), "timestamp", json_now()));
 }
 
 /* Into the room, greeted; NULL: the socket was told. */
@@ -366,7 +360,7 @@ void webchat_broadcast(struct webchat *w, const struct scope *s, const char *pip
             continue;
         list_each(it, &r->conns) send_json(container_of(it, struct conn, node)->ws,
                                            json_pack("{s:s,s:s,s:o}", "type", "broadcast",
-                                                     "message", message, "timestamp", now_json()));
+                                                     "message", message, "timestamp", json_now()));
     }
 }
 

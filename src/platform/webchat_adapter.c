@@ -15,34 +15,37 @@ static void close_bot(void *instance)
     (void)instance;
 }
 
-static json_t *now_json(void)
+/* What a chain says. One Plain, the usual chain, shares its string: a stream brings the whole text again and again. */
+static json_t *words_of(const json_t *chain, struct arena *a)
 {
-    char iso[TIME_ISO_SIZE];
-    return json_string(time_iso(time_wall_us(), iso));
+    const json_t *only = json_array_size(chain) == 1 ? json_array_get(chain, 0) : NULL;
+    json_t *text = json_object_get(only, "text");
+    if (json_is_string(text) && str_eqz(json_s(only, "type"), "Plain"))
+        return json_incref(text);
+    return json_strn(chain_text(a, chain));
 }
 
 /* Plain members only: the chain of a frame holds what the component says (`{"type":"Plain","text":…}`). */
 static json_t *assistant(const json_t *chain, struct arena *a, bool final)
 {
     return json_pack("{s:i,s:s,s:o,s:O,s:o,s:b,s:s}", "id", 0, "role", "assistant", "content",
-                     json_strn(chain_text(a, chain)), "message_chain", chain, "timestamp",
-                     now_json(), "is_final", (int) final, "connection_id", "");
+                     words_of(chain, a), "message_chain", chain, "timestamp", json_now(),
+                     "is_final", (int) final, "connection_id", "");
 }
 
-/* The answer as one message of the room: made at its first part, grown by the others. Borrowed. */
-static json_t *grow(struct webchat *w, struct room *r, const char *response_id, const json_t *chain,
-                    struct arena *a, bool final)
+/* The answer as one message of the room: made at its first part, grown by the others. `m`: as it is so far, or NULL. Borrowed. */
+static json_t *grow(struct webchat *w, struct room *r, json_t *m, const char *response_id,
+                    const json_t *chain, struct arena *a, bool final)
 {
-    json_t *m = room_find(r, "_response", response_id);
     if (!m) {
         m = room_append(w, r, assistant(chain, a, final));
         if (m && response_id)
             json_set(m, "_response", json_string(response_id));
         return m;
     }
-    bool ok = json_set(m, "content", json_strn(chain_text(a, chain))) &&
+    bool ok = json_set(m, "content", words_of(chain, a)) &&
               json_object_set(m, "message_chain", (json_t *)(uintptr_t)chain) == 0 &&
-              json_set(m, "is_final", json_boolean(final)) && json_set(m, "timestamp", now_json());
+              json_set(m, "is_final", json_boolean(final)) && json_set(m, "timestamp", json_now());
     return ok ? m : NULL;
 }
 
@@ -88,9 +91,11 @@ static enum reply_result put(struct webchat *w, const struct webchat_room *at,
     }
     enum reply_result result = REPLY_SENT;
     if (!room_find(r, "_delivery", delivery)) { /* kept before a crash: nothing is said twice */
-        auto_json user = json_incref(
-            asked(w, r, json_object_get(context, "user"))); /* growing may cut it off the room */
-        json_t *m = grow(w, r, response, chain, a, final);
+        json_t *m = room_find(r, "_response", response);
+        /* The first part sees to it that the question is there; growing may cut it off the room. */
+        auto_json user =
+            !m || final ? json_incref(asked(w, r, json_object_get(context, "user"))) : NULL;
+        m = grow(w, r, m, response, chain, a, final);
         if (m && final && delivery)
             json_set(m, "_delivery", json_string(delivery));
         if (m && tools) /* our own copy: the run's list goes with it */

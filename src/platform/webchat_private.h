@@ -7,9 +7,11 @@
 
 /* A conversation: history in memory while it is in use, its rows in the database. */
 struct room {
+    struct webchat *chat;
     struct list lru;
-    char *key;     /* "<pipeline>[:<session>]|<type>", the conversation_key of its rows */
     char *map_key; /* "<workspace>|<generation>|<key>" */
+    const char
+        *key; /* in map_key: "<pipeline>[:<session>]|<type>", the conversation_key of its rows */
     struct scope scope;
     char pipeline[64];
     char session[UUID_SIZE]; /* "" for the debug chat */
@@ -32,6 +34,7 @@ struct conn {
 
 struct webchat {
     struct platform *platform;
+    struct buf scratch; /* of whoever writes a frame or a key and does not wait meanwhile */
     struct map rooms, per_workspace; /* counts of connections: struct ws_count */
     struct list lru;
     size_t conns, room_count;

@@ -3,7 +3,23 @@
 
 #include <stdio.h>
 
+enum {
+    KEY_USUAL = 160,
+    KEY_MAX = 2048,
+    FRAME_USUAL = 400,
+    SCRATCH_MAX = 64 << 20,
+    SCRATCH_KEEP = 64 << 10
+};
+
 static const char *const own_members[] = {"_delivery", "_response"};
+
+static bool is_own(const char *name)
+{
+    bool own = false;
+    for (size_t i = 0; name[0] == '_' && i < array_len(own_members); i++)
+        own = own || strcmp(name, own_members[i]) == 0;
+    return own;
+}
 
 json_t *room_shown(const json_t *message)
 {
@@ -25,7 +41,6 @@ json_t *room_find(const struct room *r, const char *tag, const char *value)
 
 static void room_free(struct room *r)
 {
-    mem_free(r->key);
     mem_free(r->map_key);
     json_decref(r->messages);
     mem_free(r);
@@ -37,6 +52,16 @@ static void room_drop(struct webchat *w, struct room *r)
     list_del(&r->lru);
     w->room_count--;
     room_free(r);
+}
+
+/* Empty, for what is written without a wait in between; one buffer for all spares each part of a stream its own. */
+static struct buf *scratch(struct webchat *w)
+{
+    w->scratch.max = SCRATCH_MAX;
+    if (w->scratch.cap > SCRATCH_KEEP)
+        buf_free(&w->scratch);
+    buf_clear(&w->scratch);
+    return &w->scratch;
 }
 
 /* Their rows are in the database: rooms that nobody is in leave the memory, the longest unused first. */
@@ -52,13 +77,30 @@ static void shrink(struct webchat *w)
     }
 }
 
-static bool keys_of(const struct webchat_room *at, struct buf *key, struct buf *map_key)
+/* "<workspace>|<generation>|<key>" with the key from *at on. By hand: each part of a stream asks for its room. */
+static bool key_of(const struct webchat_room *at, struct buf *out, size_t *from)
 {
-    buf_fmt(key, "%s%s%s|%s", at->pipeline, at->session_id ? ":" : "",
-            at->session_id ? at->session_id : "", launcher_name(at->type));
-    buf_fmt(map_key, "%s|%lld|", at->scope.workspace, (long long)at->scope.generation);
-    buf_str(map_key, buf_view(key));
-    return !key->failed && !map_key->failed;
+    char digits[24];
+    size_t n = sizeof digits;
+    uint64_t left = (uint64_t)at->scope.generation; /* > 0 */
+    do {
+        digits[--n] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left);
+    buf_reserve(out, KEY_USUAL);
+    buf_z(out, at->scope.workspace);
+    buf_c(out, '|');
+    buf_add(out, digits + n, sizeof digits - n);
+    buf_c(out, '|');
+    *from = out->n;
+    buf_z(out, at->pipeline);
+    if (at->session_id) {
+        buf_c(out, ':');
+        buf_z(out, at->session_id);
+    }
+    buf_c(out, '|');
+    buf_z(out, launcher_name(at->type));
+    return !out->failed && out->n <= KEY_MAX;
 }
 
 /* The kept history, unless it has been idle for too long. */
@@ -85,46 +127,68 @@ static bool load(struct webchat *w, struct room *r, struct error *err)
     return true;
 }
 
+static struct room *room_new(struct webchat *w, const struct webchat_room *at, struct str map_key,
+                             size_t key_at)
+{
+    struct room *r = new (struct room);
+    if (!r)
+        return NULL;
+    r->chat = w;
+    r->scope = at->scope;
+    r->type = at->type;
+    r->next_id = 1;
+    snprintf(r->pipeline, sizeof r->pipeline, "%s", at->pipeline);
+    snprintf(r->session, sizeof r->session, "%s", at->session_id ? at->session_id : "");
+    r->map_key = mem_strndup(map_key.p, map_key.n);
+    r->key = r->map_key ? r->map_key + key_at : NULL;
+    r->messages = json_array();
+    list_init(&r->conns);
+    if (r->map_key && r->messages)
+        return r;
+    room_free(r);
+    return NULL;
+}
+
+/* Reads its history. `made` is used up; what is returned is the room of that key, which somebody else may have made meanwhile. */
+static struct room *room_enter(struct webchat *w, struct room *made, struct error *err)
+{
+    if (!load(w, made, err)) {
+        room_free(made);
+        return NULL;
+    }
+    struct room *r = map_get(&w->rooms, str_c(made->map_key));
+    if (r) {
+        room_free(made);
+        return r;
+    }
+    if (!map_put(&w->rooms, str_c(made->map_key), made)) {
+        room_free(made);
+        err_set(err, ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    list_push(&w->lru, &made->lru);
+    w->room_count++;
+    return made;
+}
+
 struct room *room_take(struct webchat *w, const struct webchat_room *at, struct error *err)
 {
-    auto_buf key = BUF(1024), map_key = BUF(2048);
-    if (!keys_of(at, &key, &map_key)) {
+    struct buf *key = scratch(w);
+    size_t key_at = 0;
+    if (!key_of(at, key, &key_at)) {
         err_set(err, ERR_INVALID, "the session id is too long");
         return NULL;
     }
-    struct room *r = map_get(&w->rooms, buf_view(&map_key));
+    struct room *r = map_get(&w->rooms, buf_view(key));
     if (!r) {
-        struct room *made = new (struct room);
-        if (!made)
-            goto nomem;
-        made->scope = at->scope;
-        made->type = at->type;
-        made->next_id = 1;
-        snprintf(made->pipeline, sizeof made->pipeline, "%s", at->pipeline);
-        snprintf(made->session, sizeof made->session, "%s", at->session_id ? at->session_id : "");
-        made->key = mem_strndup(key.p, key.n);
-        made->map_key = mem_strndup(map_key.p, map_key.n);
-        made->messages = json_array();
-        list_init(&made->conns);
-        if (!made->key || !made->map_key || !made->messages) {
-            room_free(made);
-            goto nomem;
-        }
-        if (!load(w, made, err)) {
-            room_free(made);
+        r = room_new(w, at, buf_view(key), key_at);
+        if (!r) {
+            err_set(err, ERR_NOMEM, "out of memory");
             return NULL;
         }
-        r = map_get(&w->rooms, buf_view(&map_key)); /* somebody else may have come while we read */
-        if (r) {
-            room_free(made);
-        } else if (!map_put(&w->rooms, buf_view(&map_key), made)) {
-            room_free(made);
-            goto nomem;
-        } else {
-            r = made;
-            list_push(&w->lru, &r->lru);
-            w->room_count++;
-        }
+        r = room_enter(w, r, err);
+        if (!r)
+            return NULL;
     }
     r->users++;
     r->used_us = time_mono_us();
@@ -132,9 +196,6 @@ struct room *room_take(struct webchat *w, const struct webchat_room *at, struct 
     list_push(&w->lru, &r->lru);
     shrink(w);
     return r;
-nomem:
-    err_set(err, ERR_NOMEM, "out of memory");
-    return NULL;
 }
 
 void room_release(struct webchat *w, struct room *r)
@@ -190,8 +251,9 @@ static bool do_write(struct db_tx *tx, void *arg, struct error *err)
     return last <= w->keep || db_exec(tx, &trim, t, array_len(t), NULL, err);
 }
 
-static void write_free(struct write *w)
+static void write_free(void *arg)
 {
+    struct write *w = arg;
     mem_free(w->key);
     json_decref(w->messages);
     mem_free(w);
@@ -222,35 +284,58 @@ bool room_write(struct webchat *w, struct room *r, const json_t *messages, struc
     return ok;
 }
 
-static void written(void *arg, bool ok, const struct error *err)
-{
-    if (!ok)
-        log_error("chat", "a message of a web chat was not kept: %s", err->msg);
-    write_free(arg);
-}
-
 void room_write_later(struct webchat *w, struct room *r, const json_t *message)
 {
     struct error err = {0};
     auto_json list = json_pack("[O]", message);
     struct write *x = list ? write_new(w, r, list) : NULL;
-    if (x && !db_write_async(w->platform->opts.store->db, scope_db(&x->scope), do_write, x, written,
-                             &err))
-        written(x, false, &err);
+    if (x && !db_write_owed(w->platform->opts.store->db, scope_db(&x->scope), do_write, x,
+                            write_free, "a message of a web chat", &err))
+        log_error("chat", "a message of a web chat was not kept: %s", err.msg);
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------------------------ */
 
+static void put_name(struct buf *out, char sep, const char *name)
+{
+    size_t n = strlen(name);
+    if (!buf_reserve(out, n + 4))
+        return;
+    char *p = out->p + out->n;
+    *p++ = sep;
+    *p++ = '"';
+    memcpy(p, name, n);
+    memcpy(p + n, "\":", 2);
+    out->n += n + 4;
+}
+
+/* {"type":…,"session_type":…,"data":{the message without our own members}}, written at once: a stream sends one for each part.
+ * The names of a message are ours, nothing in them needs an escape. */
 static bool frame_of(const struct room *r, const char *type, const json_t *message, struct buf *out)
 {
-    auto_json frame = json_pack("{s:s,s:s,s:o}", "type", type, "session_type",
-                                launcher_name(r->type), "data", room_shown(message));
-    return frame && json_put(out, frame);
+    const char *name;
+    json_t *value;
+    char sep = '{';
+    buf_reserve(out, FRAME_USUAL + 2 * json_s(message, "content").n);
+    buf_z(out, "{\"type\":\"");
+    buf_z(out, type);
+    buf_z(out, "\",\"session_type\":\"");
+    buf_z(out, launcher_name(r->type));
+    buf_z(out, "\",\"data\":");
+    json_object_foreach ((json_t *)(uintptr_t)message, name, value) {
+        if (is_own(name))
+            continue;
+        put_name(out, sep, name);
+        if (!json_put(out, value))
+            return false;
+        sep = ',';
+    }
+    return buf_z(out, "}}");
 }
 
 static void send_to(struct conn *c, struct str frame)
 {
-    struct error err = {0};
+    static struct error err; /* nothing waits here, and the stacks of streams are spared its size */
     if (!ws_send(c->ws, WS_TEXT, frame, &err) && err.code == ERR_CAPACITY) {
         /* It takes nothing any more; it will read the history when it comes back. */
         log_info("chat", "a web chat was closed: it does not take its frames connection=%s", c->id);
@@ -268,16 +353,16 @@ static void on_drain(void *arg)
         const json_t *m = json_array_get(c->room->messages, i - 1);
         if (json_i_or(m, "id", 0) != id)
             continue;
-        auto_buf frame = BUF(64u << 20);
-        if (frame_of(c->room, "response", m, &frame))
-            send_to(c, buf_view(&frame));
+        struct buf *frame = scratch(c->room->chat);
+        if (frame_of(c->room, "response", m, frame))
+            send_to(c, buf_view(frame));
         return;
     }
 }
 
 void room_broadcast(struct room *r, const char *type, const json_t *message, bool snapshot)
 {
-    auto_buf frame = BUF(64u << 20);
+    struct buf *frame = scratch(r->chat);
     int64_t id = json_i_or(message, "id", 0);
     list_each(it, &r->conns)
     {
@@ -291,9 +376,9 @@ void room_broadcast(struct room *r, const char *type, const json_t *message, boo
         }
         if (c->late == id)
             c->late = 0;
-        if (frame.n == 0 && !frame_of(r, type, message, &frame))
+        if (frame->n == 0 && !frame_of(r, type, message, frame))
             return;
-        send_to(c, buf_view(&frame));
+        send_to(c, buf_view(frame));
     }
 }
 
@@ -336,6 +421,7 @@ void rooms_free(struct webchat *w)
     while (map_next(&w->rooms, &pos, &key, &v))
         room_free(v);
     map_free(&w->rooms);
+    buf_free(&w->scratch);
 }
 
 /* ---- for api/ ------------------------------------------------------------------------------------------------------------------------ */

@@ -98,12 +98,6 @@ static json_t *insert_account(struct db_tx *tx, const struct store *st, struct s
     return made;
 }
 
-static json_t *now_json(void)
-{
-    char iso[TIME_ISO_SIZE];
-    return json_string(time_iso(time_wall_us(), iso));
-}
-
 static bool do_first(struct db_tx *tx, void *arg, struct error *err)
 {
     struct first *f = arg;
@@ -117,7 +111,7 @@ static bool do_first(struct db_tx *tx, void *arg, struct error *err)
         return false;
     const char *uuid = json_z_or(f->account, "uuid", "");
     auto_json member = json_pack("{s:s,s:s,s:s,s:s,s:o}", "account_uuid", uuid, "role", "owner",
-                                 "status", "active", "source", "local", "joined_at", now_json());
+                                 "status", "active", "source", "local", "joined_at", json_now());
     if (!ensure_singleton(tx, f, uuid, err))
         return false;
     auto_json m = store_insert(tx, f->st, &table_memberships, &f->scope, member, err);

@@ -25,7 +25,7 @@ static bool do_accept(struct db_tx *tx, void *arg, struct error *err)
     static struct db_sql insert = {
         .text =
             "INSERT INTO parley_messages (id, workspace_uuid, bot_uuid, pipeline_uuid, dedupe_key, state, launcher_type, launcher_id, "
-            "sender_id, routed, payload, attempts, received_at, updated_at) VALUES (?, ?, ?, ?, ?, 'received', ?, ?, ?, ?, ?, 0, ?, ?) "
+            "sender_id, routed, payload, turn_id, attempts, received_at, updated_at) VALUES (?, ?, ?, ?, ?, 'received', ?, ?, ?, ?, ?, ?, 0, ?, ?) "
             "ON CONFLICT DO NOTHING"};
     struct accept *a = arg;
     const struct inbound *m = a->m;
@@ -48,6 +48,7 @@ static bool do_accept(struct db_tx *tx, void *arg, struct error *err)
                          DB_V_Z(m->sender_id),
                          DB_V_B(m->routed),
                          DB_V_S(m->payload),
+                         db_val_z(m->turn),
                          when,
                          when};
     int64_t n = 0;
@@ -112,6 +113,19 @@ bool ledger_reply(struct db_tx *tx, const struct scope *scope, const struct deli
     return db_exec(tx, &sql, v, array_len(v), NULL, err);
 }
 
+bool ledger_has_reply(struct db_tx *tx, const struct scope *scope, const char *id, bool *has,
+                      struct error *err)
+{
+    static struct db_sql sql = {
+        .text = "SELECT 1 FROM parley_deliveries WHERE workspace_uuid = ? AND id = ?"};
+    struct db_val v[] = {DB_V_Z(scope->workspace), DB_V_Z(id)};
+    struct db_rows rows;
+    if (!db_query(tx, &sql, v, array_len(v), &rows, err))
+        return false;
+    *has = rows.n > 0;
+    return true;
+}
+
 struct outcome {
     struct scope scope;
     char id[64], state[16];
@@ -132,11 +146,9 @@ static bool do_outcome(struct db_tx *tx, void *arg, struct error *err)
     return db_exec(tx, &sql, v, array_len(v), NULL, err);
 }
 
-static void outcome_done(void *arg, bool ok, const struct error *err)
+static void outcome_free(void *arg)
 {
     struct outcome *o = arg;
-    if (!ok)
-        log_error("ledger", "the outcome of delivery %s was not stored: %s", o->id, err->msg);
     mem_free(o->error);
     mem_free(o);
 }
@@ -153,11 +165,8 @@ bool ledger_delivered(const struct store *st, const struct scope *scope, const c
     snprintf(o->state, sizeof o->state, "%s", state);
     o->attempts = attempts;
     o->error = last_error ? mem_strndup(last_error, strlen(last_error)) : NULL;
-    if (db_write_async(st->db, scope_db(&o->scope), do_outcome, o, outcome_done, err))
-        return true;
-    mem_free(o->error);
-    mem_free(o);
-    return false;
+    return db_write_owed(st->db, scope_db(&o->scope), do_outcome, o, outcome_free,
+                         "the outcome of a delivery", err);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------ */
@@ -200,7 +209,7 @@ json_t *ledger_open_messages(const struct store *st, const struct scope *scope, 
 {
     static struct db_sql sql = {
         .text =
-            "SELECT seq, id, bot_uuid, pipeline_uuid, launcher_type, launcher_id, sender_id, routed, payload, attempts FROM "
+            "SELECT seq, id, bot_uuid, pipeline_uuid, launcher_type, launcher_id, sender_id, routed, payload, attempts, turn_id FROM "
             "parley_messages WHERE workspace_uuid = ? AND state IN ('received', 'running') AND seq > ? ORDER BY seq LIMIT ?"};
     struct read r = {
         .sql = &sql, .v = {DB_V_Z(scope->workspace), DB_V_I(after), DB_V_I(limit)}, .n = 3};

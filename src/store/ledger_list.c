@@ -1,10 +1,11 @@
 /* The ledger as the panel shows it. */
 #include "store/store.h"
 
-enum { PREVIEW_CHARS = 80 };
+enum { PREVIEW_CHARS = 80, RUNNING_MAX = 256 };
 
 struct listing {
     const char *workspace, *bot, *state;
+    const json_t *running;
     int64_t limit, offset;
     json_t *out;
 };
@@ -40,35 +41,83 @@ static json_t *preview(struct arena *a, struct str payload)
     return json_strn(utf8_cut(buf_view(&b), PREVIEW_CHARS));
 }
 
-static bool do_list(struct db_tx *tx, void *arg, struct error *err)
+/* Ids of running messages as values, so many that few texts of the statement differ: a power of two, filled up with what no id is. */
+static size_t running_values(const json_t *running, struct db_val *v)
+{
+    size_t have = json_array_size(running), n = have ? 1 : 0;
+    while (n < have && n < RUNNING_MAX)
+        n *= 2;
+    for (size_t i = 0; i < n; i++)
+        v[i] = i < have ? DB_V_S(json_sv(json_array_get(running, i))) : DB_V_Z("");
+    return n;
+}
+
+/* The state as it is shown, with n marks for running messages. */
+static const char *shown_state(struct arena *a, size_t n)
+{
+    auto_buf marks = BUF(RUNNING_MAX * 3);
+    for (size_t i = 0; i < n; i++)
+        buf_z(&marks, i ? ", ?" : "?");
+    const char *runs =
+        n ? z_fmt(a, "WHEN m.state = 'received' AND m.id IN (%s) THEN 'running' ", buf_cstr(&marks))
+          : "";
+    return z_fmt(
+        a,
+        "CASE %sWHEN m.state = 'done' AND d.state = 'pending' THEN 'sending' WHEN m.state = 'done' THEN COALESCE(d.state, 'sent') "
+        "ELSE m.state END",
+        runs);
+}
+
+/* Puts n values behind those of v. */
+static size_t add(struct db_val *v, size_t at, const struct db_val *more, size_t n)
+{
+    if (n)
+        memcpy(v + at, more, n * sizeof(*v));
+    return at + n;
+}
+
+static bool do_query(struct db_tx *tx, const struct listing *l, struct db_rows *rows,
+                     struct db_rows *count, struct error *err)
 {
     /* A message that was answered shows the state of its last reply. */
-    static const char shown[] =
-        "CASE WHEN m.state = 'done' AND d.state IS NOT NULL THEN CASE d.state WHEN 'pending' THEN 'sending' ELSE d.state END WHEN m.state = "
-        "'done' THEN 'sent' ELSE m.state END";
-    struct listing *l = arg;
-    struct arena *a = db_tx_arena(tx);
     static const char from[] =
         " FROM parley_messages m LEFT JOIN parley_deliveries d ON d.workspace_uuid = m.workspace_uuid AND d.message_id = m.id AND d.seq = (SELECT "
         "MAX(x.seq) FROM parley_deliveries x WHERE x.workspace_uuid = m.workspace_uuid AND x.message_id = m.id) WHERE m.workspace_uuid = ? AND "
         "m.bot_uuid = ?";
+    struct arena *a = db_tx_arena(tx);
+    struct db_val *ids = arena_alloc(a, RUNNING_MAX * sizeof(*ids)),
+                  *v = arena_alloc(a, (2 * RUNNING_MAX + 5) * sizeof(*v));
+    if (!ids || !v)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    size_t runs = running_values(l->running, ids), n;
+    const char *shown = shown_state(a, runs);
     const char *where = l->state ? z_fmt(a, " AND %s = ?", shown) : "";
-    const char *rows_sql = z_fmt(
+    struct db_val bot[] = {DB_V_Z(l->workspace), DB_V_Z(l->bot)}, state = DB_V_Z(l->state),
+                  page[] = {DB_V_I(l->limit), DB_V_I(l->offset)};
+
+    n = add(v, 0, bot, 2);
+    if (l->state)
+        n = add(v, add(v, n, ids, runs), &state, 1);
+    if (!db_query_text(tx, z_fmt(a, "SELECT COUNT(*)%s%s", from, where), v, n, count, err))
+        return false;
+    n = add(v, add(v, 0, ids, runs), bot, 2);
+    if (l->state)
+        n = add(v, add(v, n, ids, runs), &state, 1);
+    n = add(v, n, page, 2);
+    const char *sql = z_fmt(
         a,
         "SELECT m.id, m.launcher_type, m.launcher_id, %s, COALESCE(d.attempts, m.attempts), COALESCE(d.last_error, "
         "m.error), m.received_at, COALESCE(d.updated_at, m.updated_at), m.payload%s%s ORDER BY m.seq DESC LIMIT ? OFFSET ?",
         shown, from, where);
-    const char *count_sql = z_fmt(a, "SELECT COUNT(*)%s%s", from, where);
-    struct db_val v[5] = {DB_V_Z(l->workspace), DB_V_Z(l->bot)};
-    size_t n = 2;
-    if (l->state)
-        v[n++] = DB_V_Z(l->state);
+    return db_query_text(tx, sql, v, n, rows, err);
+}
+
+static bool do_list(struct db_tx *tx, void *arg, struct error *err)
+{
+    struct listing *l = arg;
+    struct arena *a = db_tx_arena(tx);
     struct db_rows rows, count;
-    if (!db_query_text(tx, count_sql, v, n, &count, err))
-        return false;
-    v[n++] = DB_V_I(l->limit);
-    v[n++] = DB_V_I(l->offset);
-    if (!db_query_text(tx, rows_sql, v, n, &rows, err))
+    if (!do_query(tx, l, &rows, &count, err))
         return false;
     json_t *list = json_array();
     for (size_t i = 0; i < rows.n; i++) {
@@ -87,11 +136,13 @@ static bool do_list(struct db_tx *tx, void *arg, struct error *err)
 }
 
 json_t *ledger_list(const struct store *st, const struct scope *scope, const char *bot,
-                    const char *state, int64_t limit, int64_t offset, struct error *err)
+                    const char *state, const json_t *running, int64_t limit, int64_t offset,
+                    struct error *err)
 {
     struct listing l = {.workspace = scope->workspace,
                         .bot = bot,
                         .state = state,
+                        .running = running,
                         .limit = limit,
                         .offset = offset};
     return db_read(st->db, scope_db(scope), do_list, &l, err) ? l.out : NULL;

@@ -35,7 +35,8 @@ static bool put_message(struct db_tx *tx, const struct scope *s, const json_t *r
         .text =
             "INSERT INTO monitoring_messages (id, workspace_uuid, \"timestamp\", bot_id, bot_name, pipeline_id, pipeline_name, message_content, "
             "session_id, status, level, platform, user_id, user_name, runner_name, variables, role) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-            "?, ?, ?, ?, ?)"};
+            "?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET status = excluded.status, level = excluded.level, variables = "
+            "excluded.variables"}; /* a turn that is run again goes on with its record */
     char t[TIME_ISO_SIZE];
     struct db_val v[] = {val(r, "id"),
                          DB_V_Z(s->workspace),
@@ -167,4 +168,84 @@ bool monitor_write(struct db_tx *tx, const struct scope *s, const char *kind, co
     if (strcmp(kind, "embedding_call") == 0)
         return put_row(tx, &table_mon_embedding_calls, s, row, err);
     return err_set(err, ERR_INTERNAL, "unknown kind of monitoring record: %s", kind);
+}
+
+/* ---- after a crash ------------------------------------------------------------------------------------------------------------- */
+
+enum { SETTLE_MAX = 20000 };
+
+struct settle {
+    const char *workspace;
+    int64_t n;
+};
+
+/* The status that a turn's state in the ledger means; NULL: it is not over. */
+static const char *status_of(const struct db_val *state)
+{
+    if (!state)
+        return "error";
+    if (str_eqz(state->s, "done"))
+        return "success";
+    if (str_eqz(state->s, "received") || str_eqz(state->s, "running"))
+        return NULL;
+    return str_eqz(state->s, "discarded") ? "discarded" : "error";
+}
+
+static bool settle_rows(struct db_tx *tx, struct settle *w, const struct db_rows *open,
+                        const struct map *states, struct error *err)
+{
+    static struct db_sql update = {
+        .text =
+            "UPDATE monitoring_messages SET status = ?, level = ? WHERE workspace_uuid = ? AND id = ?"};
+    for (size_t i = 0; i < open->n; i++) {
+        struct str id = db_at(open, i, 0)->s;
+        const char *status = status_of(map_get(states, id));
+        if (!status)
+            continue;
+        struct db_val v[] = {DB_V_Z(status),
+                             DB_V_Z(strcmp(status, "error") == 0 ? "error" : "info"),
+                             DB_V_Z(w->workspace), DB_V_S(id)};
+        if (!db_exec(tx, &update, v, array_len(v), NULL, err))
+            return false;
+        w->n++;
+    }
+    return true;
+}
+
+static bool do_settle(struct db_tx *tx, void *arg, struct error *err)
+{
+    static struct db_sql pending = {
+        .text =
+            "SELECT id FROM (SELECT id, status FROM monitoring_messages WHERE workspace_uuid = ? ORDER BY \"timestamp\" DESC LIMIT ?) AS "
+            "newest WHERE status = 'pending'"};
+    static struct db_sql turns = {
+        .text =
+            "SELECT turn_id, state FROM parley_messages WHERE workspace_uuid = ? AND turn_id IS NOT NULL ORDER BY seq DESC LIMIT ?"};
+    struct settle *w = arg;
+    struct db_val v[] = {DB_V_Z(w->workspace), DB_V_I(SETTLE_MAX)};
+    struct db_rows open, known;
+    w->n = 0;
+    if (!db_query(tx, &pending, v, 2, &open, err) || open.n == 0)
+        return err->code == ERR_NONE;
+    if (!db_query(tx, &turns, v, 2, &known, err))
+        return false;
+    struct map states = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < known.n; i++)
+        ok = map_put(&states, db_at(&known, i, 0)->s, (void *)(uintptr_t)db_at(&known, i, 1));
+    ok = ok ? settle_rows(tx, w, &open, &states, err) : err_set(err, ERR_NOMEM, "out of memory");
+    map_free(&states);
+    return ok;
+}
+
+bool monitor_settle(const struct store *st, const struct scope *scope, int64_t *settled,
+                    struct error *err)
+{
+    struct settle w = {.workspace = scope->workspace};
+    *settled = 0;
+    if (!db_left_open(st->db))
+        return true;
+    bool ok = db_write(st->db, scope_db(scope), do_settle, &w, err);
+    *settled = w.n;
+    return ok;
 }

@@ -128,7 +128,7 @@ bool store_start(struct store *st, struct error *err) warn_unused;
 /* ---- ledger (design.md §1.2, §3): hot path, hand-written SQL --------------------------------------------------------------
  * parley_messages: seq INTEGER PRIMARY KEY (order of acceptance), id TEXT unique (uuid or adapter's "in_…"), workspace_uuid, bot_uuid,
  * pipeline_uuid, dedupe_key TEXT NULL (unique with workspace and bot), state TEXT, launcher_type, launcher_id, sender_id, routed
- * BOOLEAN, payload JSON text (adapter's event and reply context), turn_id TEXT NULL (messages merged into one turn share it),
+ * BOOLEAN, payload JSON text (adapter's event and reply context), turn_id TEXT NULL (id of the monitoring record of the turn that it begins),
  * attempts INT, error TEXT NULL, received_at, updated_at.
  * States: received → running → done | failed | discarded ("done": its reply is in parley_deliveries or none was due).
  * parley_deliveries: seq INTEGER PRIMARY KEY, id TEXT unique, workspace_uuid, bot_uuid, message_id, session_key, number INT (part of
@@ -136,7 +136,7 @@ bool store_start(struct store *st, struct error *err) warn_unused;
  * updated_at. */
 struct inbound {
     const char *id, *bot, *pipeline, *dedupe_key /* NULL: none */, *launcher_type, *launcher_id,
-        *sender_id;
+        *sender_id, *turn;
     bool routed;
     struct str payload;
 };
@@ -155,7 +155,11 @@ struct delivery {
 };
 bool ledger_reply(struct db_tx *tx, const struct scope *scope, const struct delivery *d,
                   struct error *err) warn_unused;
-/* state "sent" or "failed" or "pending" (another attempt); asynchronous, batched: the caller does not wait. */
+/* *has: that delivery is stored. */
+bool ledger_has_reply(struct db_tx *tx, const struct scope *scope, const char *id, bool *has,
+                      struct error *err) warn_unused;
+/* state "sent" or "failed" or "pending" (another attempt); asynchronous, batched: the caller does not wait; again and again until it
+ * is stored. */
 bool ledger_delivered(const struct store *st, const struct scope *scope, const char *delivery_id,
                       const char *state, int64_t attempts, const char *last_error,
                       struct error *err) warn_unused;
@@ -169,9 +173,12 @@ json_t *ledger_open_deliveries(const struct store *st, const struct scope *scope
 json_t *ledger_health(const struct store *st, const struct scope *scope, const char *bot,
                       struct error *err);
 /* For the panel: {deliveries:[{id, session_id, message_id, state, attempts, last_error, received_at, updated_at, preview}], total}, newest
- * first; state NULL: all. One entry a message: state of the message until it is answered, then of its last reply. */
+ * first; state NULL: all. One entry a message: state of the message until it is answered, then of its last reply. What is derived:
+ * a received message whose id is among `running` (array of strings, borrowed; the first 256 count) is "running", a reply that is not
+ * confirmed is "sending". */
 json_t *ledger_list(const struct store *st, const struct scope *scope, const char *bot,
-                    const char *state, int64_t limit, int64_t offset, struct error *err);
+                    const char *state, const json_t *running, int64_t limit, int64_t offset,
+                    struct error *err);
 /* Deletes finished rows older than `keep_s` seconds, at most `limit`. */
 bool ledger_prune(const struct store *st, const struct scope *scope, int64_t keep_s, int64_t limit,
                   int64_t *deleted, struct error *err) warn_unused;

@@ -8,6 +8,12 @@
 bool monitor_write(struct db_tx *tx, const struct scope *scope, const char *kind, const json_t *row,
                    struct error *err) warn_unused;
 
+/* Among the newest 20,000 records of messages those that are pending get the state of their turn in the ledger: success, discarded or
+ * error; open ones stay, a turn that the ledger does not know was interrupted (error). Nothing to do where the database was closed in
+ * order. Before the messages of the ledger are taken up. */
+bool monitor_settle(const struct store *st, const struct scope *scope, int64_t *settled,
+                    struct error *err) warn_unused;
+
 struct monitor_filter {
     const json_t *bots, *pipelines, *sessions; /* arrays of strings or NULL */
     int64_t from_us, to_us;                    /* 0: none; inclusive */

@@ -28,7 +28,8 @@ enum {
 #endif
     COLOURS = 8,
     POOL_MAX = 256,
-    POOL_WARM = 32, /* so many pooled stacks keep their pages for good */
+    POOL_WARM = 32,    /* so many pooled stacks keep their pages for good */
+    TRIM_FRAMES = 512, /* bytes of the frames from task_trim to the system call, and to spare */
 };
 
 static char *pool[POOL_MAX];
@@ -125,6 +126,17 @@ size_t fiber_pooled(void)
     return pooled;
 }
 
+#if TASK_ASAN
+
+/* The first thing that runs on a new stack: the sanitizer is told that the switch is over. */
+static void enter(struct task *t)
+{
+    __sanitizer_finish_switch_fiber(NULL, NULL, NULL);
+    t->fiber.entry(t);
+}
+
+#endif
+
 #if TASK_ASM
 
 void fiber_swap(void **save_sp, void *load_sp);
@@ -158,15 +170,24 @@ static inline void swap(struct fiber *from, struct fiber *to)
     fiber_swap(&from->sp, to->sp);
 }
 
-void fiber_trim(struct task *t)
+static void trim_to(struct task *t, uintptr_t used)
 {
-    uintptr_t low = (uintptr_t)t->stack;
-    /* The ABI lets a leaf use 128 bytes below its stack pointer; a parked fiber has none, but
-     * the margin is free. */
-    uintptr_t high = ((uintptr_t)t->fiber.sp - 128) & ~(uintptr_t)(page - 1);
+    uintptr_t low = (uintptr_t)t->stack, high = used & ~(uintptr_t)(page - 1);
     if (high > low) {
         madvise(t->stack, high - low, MADV_DONTNEED);
     }
+}
+
+void fiber_trim(struct task *t)
+{
+    /* The ABI lets a leaf use 128 bytes below its stack pointer; a parked fiber has none, but
+     * the margin is free. */
+    trim_to(t, (uintptr_t)t->fiber.sp - 128);
+}
+
+void fiber_trim_below(struct task *t, const void *used)
+{
+    trim_to(t, (uintptr_t)used - TRIM_FRAMES);
 }
 
 #else
@@ -176,9 +197,6 @@ static void first(unsigned task_low, unsigned task_high, unsigned fn_low, unsign
     struct task *t = (struct task *)((uintptr_t)task_low | (uintptr_t)task_high << 32);
     void (*entry)(struct task *) =
         (void (*)(struct task *))((uintptr_t)fn_low | (uintptr_t)fn_high << 32);
-#if TASK_ASAN
-    __sanitizer_finish_switch_fiber(NULL, NULL, NULL);
-#endif
     entry(t);
     abort();
 }
@@ -195,10 +213,6 @@ static void prepare(struct task *t, void (*entry)(struct task *t))
     /* makecontext passes ints only. */
     makecontext(&t->fiber.context, (void (*)(void))first, 4, (unsigned)a, (unsigned)(a >> 32),
                 (unsigned)b, (unsigned)(b >> 32));
-#if TASK_ASAN
-    t->fiber.bottom = t->stack;
-    t->fiber.size = t->fiber.context.uc_stack.ss_size;
-#endif
 #if TASK_TSAN
     t->fiber.tsan = __tsan_create_fiber(0);
 #endif
@@ -219,6 +233,12 @@ void fiber_trim(struct task *t)
     (void)t; /* the stack pointer is inside an opaque context */
 }
 
+void fiber_trim_below(struct task *t, const void *used)
+{
+    (void)t;
+    (void)used;
+}
+
 #endif
 
 struct task *fiber_make(void (*entry)(struct task *t))
@@ -234,7 +254,14 @@ struct task *fiber_make(void (*entry)(struct task *t))
     struct task *t = (struct task *)(void *)(stack + STACK - offset);
     memset(t, 0, sizeof(*t));
     t->stack = stack;
+#if TASK_ASAN
+    t->fiber.entry = entry;
+    t->fiber.bottom = t->stack;
+    t->fiber.size = (size_t)((char *)t - t->stack) & ~(size_t)63;
+    prepare(t, enter);
+#else
     prepare(t, entry);
+#endif
     return t;
 }
 

@@ -49,6 +49,10 @@ size_t task_count(void);                 /* live fibers */
  * ERR_TIMEOUT (deadline passed). */
 bool task_sleep_ms(int64_t ms, struct error *err) warn_unused;
 void task_yield(void); /* lets others run; never fails */
+/* Gives back the pages of the running fiber's stack that lie below what it uses now. For a fiber
+ * that has been deep and will wait often and long, each time too shortly to be trimmed by itself.
+ * Nothing outside of a fiber. */
+void task_trim(void);
 bool task_canceled(void);
 /* Deadlines nest; the earliest counts. ms from now. Pop in reverse order; use the scoped form. */
 struct task_deadline {

@@ -24,10 +24,8 @@
 #define TASK_TSAN 0
 #endif
 
-/* The assembly switch exists for two CPUs; the sanitizers need the twin, whose switches they are
- * told of. */
-#if !defined(PARLEY_UCONTEXT) && !TASK_ASAN && !TASK_TSAN && \
-    (defined(__x86_64__) || defined(__aarch64__))
+/* The assembly switch exists for two CPUs; the thread sanitizer cannot follow it. */
+#if !defined(PARLEY_UCONTEXT) && !TASK_TSAN && (defined(__x86_64__) || defined(__aarch64__))
 #define TASK_ASM 1
 #else
 #define TASK_ASM 0
@@ -43,6 +41,7 @@ struct fiber {
     ucontext_t context;
 #endif
 #if TASK_ASAN
+    void (*entry)(struct task *t);
     void *fake_stack;
     const void *bottom;
     size_t size;
@@ -83,6 +82,8 @@ void fiber_leave(struct task *t); /* back to the loop's stack; returns when t is
 void fiber_pass(struct task *from, struct task *to); /* straight from one to another */
 /* Gives back the pages of a parked fiber that lie below its stack pointer. */
 void fiber_trim(struct task *t);
+/* The same for the running fiber, below `used`, an address of its present frame. */
+void fiber_trim_below(struct task *t, const void *used);
 /* Gives back the pages of pooled stacks but for some. True: to be called again later, stacks may
  * come back until then. */
 bool fiber_pool_trim(void);

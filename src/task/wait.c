@@ -135,6 +135,14 @@ void task_yield(void)
     task_leave(t);
 }
 
+void task_trim(void)
+{
+    char here = 0;
+    if (task_self()) {
+        fiber_trim_below(task_self(), &here);
+    }
+}
+
 bool task_sleep_ms(int64_t ms, struct error *err)
 {
     if (ms <= 0) {

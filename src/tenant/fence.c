@@ -11,6 +11,7 @@ struct entry {
 struct fence {
     char instance[256];
     struct map entries; /* workspace uuid -> struct entry */
+    uint64_t changes;
 };
 
 struct fence *fence_new(const char *instance)
@@ -61,7 +62,13 @@ bool fence_set(struct fence *f, const char *workspace, int64_t generation, bool 
         }
     }
     *e = (struct entry){generation, active};
+    f->changes++;
     return true;
+}
+
+uint64_t fence_changes(const struct fence *f)
+{
+    return f->changes;
 }
 
 static bool unavailable(struct error *err, const char *why)

@@ -86,6 +86,8 @@ struct fence *fence_new(const char *instance);
 void fence_free(struct fence *f);
 bool fence_set(struct fence *f, const char *workspace, int64_t generation, bool active,
                struct error *err) warn_unused;
+/* Grows with each change of the table: what was allowed at a number is allowed while it stands. */
+uint64_t fence_changes(const struct fence *f);
 /* True if `s` is still what may run: same instance, workspace active and unfenced, same generation. ERR_UNAVAILABLE otherwise. */
 bool fence_check(const struct fence *f, const struct scope *s, struct error *err) warn_unused;
 bool fence_scope(const struct fence *f, const char *workspace, struct scope *out,

@@ -117,6 +117,7 @@ bool llm_next(struct llm_stream *s, struct llm_delta *d, struct error *err)
         s->at++;
         buf_z(&s->all, piece);
     }
+    d->whole = s->all.n ? buf_view(&s->all) : S("");
     return true;
 }
 

@@ -279,6 +279,28 @@ static void downstream(void **state)
     }
 }
 
+/* Snapshots of a long answer keep their distance, but none is held until another delta comes. */
+static int say_much(void *arg)
+{
+    enum { LONG = 40000 };
+    struct seen *s = arg;
+    struct error err;
+    char *text = mem_alloc(LONG + 1);
+    memset(text, 'x', LONG);
+    memcpy(fast.pieces, (const char *[]){text, "a", "b", NULL}, 4 * sizeof(char *));
+    int64_t began = time_mono_us();
+    bool ok = go(&(struct setup){.config = ONE, .stream = true, .max_chars = 2 * LONG}, s, &err);
+    int64_t took = time_mono_us() - began;
+    mem_free(text);
+    return ok && s->n == 4 && s->bytes == 4 * LONG + 1 + 2 + 2 && took >= 100000 ? 0 : 1;
+}
+
+static void long_answer(void **state)
+{
+    struct seen s = {0};
+    assert_int_equal(task_run(say_much, &s), 0);
+}
+
 static void names(void **state)
 {
     assert_null(runner_find("no-such-runner"));
@@ -339,9 +361,9 @@ int main(void)
     log_setup(LOG_ERROR, false, -1);
 #define T(f) cmocka_unit_test_setup_teardown(f, reset, finish)
     const struct CMUnitTest tests[] = {
-        T(whole_answer), T(think_setting), T(streamed),       T(empty_stream), T(fallback),
-        T(all_fail),     T(broken_stream), T(canceled),       T(no_model),     T(size_limits),
-        T(downstream),   T(names),         T(without_memory),
+        T(whole_answer), T(think_setting), T(streamed), T(empty_stream),   T(fallback),
+        T(all_fail),     T(broken_stream), T(canceled), T(no_model),       T(size_limits),
+        T(downstream),   T(long_answer),   T(names),    T(without_memory),
     };
     return cmocka_run_group_tests_name("agent/local", tests, NULL, NULL);
 }

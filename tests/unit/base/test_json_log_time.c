@@ -188,6 +188,9 @@ static void test_members(void **state)
     assert_int_equal(mem_live(), live);
     auto_json dirty = json_strn(S("a\xff"));
     assert_string_equal(json_string_value(dirty), "a\xef\xbf\xbd");
+    int64_t before = time_wall_us(), told = 0;
+    auto_json now = json_now();
+    assert_true(time_parse(json_sv(now), &told) && told >= before && told <= time_wall_us());
     auto_json empty = json_strn(STR_NONE);
     assert_string_equal(json_string_value(empty), "");
 }
@@ -451,11 +454,43 @@ static void test_json_put_equals_jansson(void **state)
     }
 }
 
+static void same_text(struct str s)
+{
+    auto_json j = json_strn(s);
+    char *theirs = json_dump_z(j, JSON_COMPACT | JSON_ENCODE_ANY);
+    auto_buf ours = BUF(4096);
+    assert_true(json_put(&ours, j));
+    assert_string_equal(buf_cstr(&ours), theirs);
+    mem_free(theirs);
+}
+
+/* Strings are looked through eight bytes at a time: each byte that matters, and its neighbours, at each place. */
+static void test_json_put_each_place(void **state)
+{
+    (void)state;
+    static const char bytes[] = "\"\\\x1f\x20\x21\x23\x5b\x5d\x7f\x01\n";
+    char text[33];
+    for (size_t at = 0; at < sizeof text; at++) {
+        for (size_t k = 0; k < sizeof bytes; k++) {
+            memset(text, 'a', sizeof text);
+            text[at] = bytes[k]; /* U+0000 too */
+            same_text(str_n(text, sizeof text));
+            same_text(str_n(text, at + 1));
+            memset(text, bytes[k], at);
+            same_text(str_n(text, sizeof text));
+        }
+        memset(text, 'a', sizeof text);
+        memcpy(text + (at < 31 ? at : 31), "\xc3\xa9", 2);
+        same_text(str_n(text, sizeof text));
+    }
+}
+
 int main(void)
 {
     base_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json_put_equals_jansson),
+        cmocka_unit_test(test_json_put_each_place),
         cmocka_unit_test(test_parse_limits),
         cmocka_unit_test(test_parse_refuses),
         cmocka_unit_test(test_parse_accepts),

@@ -251,6 +251,15 @@ static void test_buf(void **state)
     assert_string_equal(buf_cstr(&b), "cdef");
     buf_eat(&b, 100);
     assert_int_equal(b.n, 0);
+    assert_true(buf_u64(&b, 0) && buf_c(&b, ' ') && buf_u64(&b, 90210));
+    assert_string_equal(buf_cstr(&b), "0 90210");
+    assert_false(buf_u64(&b, 1234));
+    buf_clear(&b);
+    b.max = 20;
+    assert_true(buf_u64(&b, UINT64_MAX));
+    assert_string_equal(buf_cstr(&b), "18446744073709551615");
+    buf_free(&b);
+    b.max = 10;
     assert_false(buf_fmt(&b, "%s", "longer than ten"));
     assert_true(b.failed);
     struct buf none = {0};

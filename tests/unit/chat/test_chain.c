@@ -344,6 +344,11 @@ static void content_table(void **state)
         if (!json_equal(chain, want))
             equal(chain, contents[i].chain, contents[i].message);
     }
+    /* Text is shared, not copied. */
+    auto_json said = llm_message("assistant", S("word"));
+    auto_json shared = llm_content_chain(said, NULL);
+    assert_ptr_equal(json_object_get(json_array_get(shared, 0), "text"),
+                     json_object_get(said, "content"));
     auto_arena a = arena_new(4096);
     auto_json parts = parse(
         "{\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"image_url\"},{\"type\":\"text\",\"text\":\"b\"}]}");

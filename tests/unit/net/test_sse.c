@@ -143,6 +143,35 @@ static void test_limit(void **state)
     sse_free(&s);
 }
 
+/* Whole events are handed out from where they lie; what the next feed needs is kept. */
+static bool inside(void *arg, struct str event, struct str data)
+{
+    const struct str *in = arg;
+    return data.p >= in->p && data.p + data.n <= in->p + in->n && event.n == 0;
+}
+
+static void test_in_place(void **state)
+{
+    struct sse s;
+    struct error err;
+    auto_buf out = BUF(1 << 16);
+    sse_init(&s, 64);
+    long live = mem_live();
+    struct str whole = S("data: one\n\ndata: two\r\n\r\n: ping\n\nid: 3\ndata:three\n\n"),
+               in = whole;
+    assert_true(sse_feed(&s, &in, inside, &whole, &err));
+    assert_int_equal(in.n, 0);
+    assert_int_equal(mem_live(), live);
+    char first[] = "data: kept\n";
+    in = str_c(first);
+    assert_true(sse_feed(&s, &in, collect, &out, &err));
+    memset(first, 'x', sizeof(first) - 1);
+    in = S("data: too\n\n");
+    assert_true(sse_feed(&s, &in, collect, &out, &err));
+    assert_string_equal(buf_cstr(&out), "|kept\ntoo;");
+    sse_free(&s);
+}
+
 static void test_empty(void **state)
 {
     struct sse s;
@@ -161,9 +190,8 @@ int main(void)
 {
     base_init();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_split),
-        cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_every_split), cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_limit),       cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -381,9 +381,79 @@ LAB_TEST(a_crash_before_the_answer, "{}")
     check(l, l->n == 1 && l->runs == 2); /* the turn was repeated, the answer came once */
     check(l, lab_count(l, "SELECT count(*) FROM parley_messages WHERE state = 'done'") == 1);
     check(l, lab_count(l, "SELECT count(*) FROM parley_turns") == 1);
+    /* And went on with its record. */
+    check(l, lab_count(l, "SELECT count(*) FROM monitoring_messages WHERE role = 'user'") == 1);
+    check(l,
+          lab_count(l, "SELECT count(*) FROM monitoring_messages WHERE status = 'success'") == 2);
     lab_restart(l);
     lab_idle(l);
     check(l, l->n == 1 && l->redelivered == 0);
+}
+
+/* The database as a killed process leaves it: the file and its log. */
+static void leave(struct lab *l, const char *end)
+{
+    static char block[65536];
+    char from[128], to[128];
+    snprintf(from, sizeof from, "%s/a.db%s", l->dir, end);
+    snprintf(to, sizeof to, "%s/b.db%s", l->dir, end);
+    FILE *in = fopen(from, "re"), *out = fopen(to, "we");
+    check(l, in && out);
+    for (size_t n; in && out && (n = fread(block, 1, sizeof block, in)) > 0;)
+        check(l, fwrite(block, 1, n, out) == n);
+    check(l, in && fclose(in) == 0 && out && fclose(out) == 0);
+}
+
+static bool make_pending(struct db_tx *tx, void *arg, struct error *err)
+{
+    return db_script(tx, "UPDATE monitoring_messages SET status = 'pending' WHERE role = 'user'",
+                     err);
+}
+
+LAB_TEST(records_of_a_killed_process, "{}")
+{
+    struct error err = {0};
+    struct accepted got;
+    check(l, lab_say(l, "ann", NULL, "answered"));
+    check(l, lab_accept(
+                 l, &(struct lab_say){.sender = "eve", .text = "on the line", .ephemeral = true},
+                 &got, &err));
+    lab_idle(l);
+    l->hold = true;
+    check(l, lab_say(l, "bob", NULL, "open") && lab_runs(l, 3));
+    check(l, engine_flush(l->engine, &err));
+    /* As if the batch that held the ends of the turns had never been written. */
+    check(l, db_write(l->store.db, scope_db(&l->scope), make_pending, NULL, &err));
+    leave(l, "");
+    leave(l, "-wal");
+    char path[128], text[64];
+    snprintf(path, sizeof path, "%s/b.db", l->dir);
+    struct db_opts o = {.kind = DB_SQLITE, .path = path};
+    struct db *first = l->store.db;
+    check(l, !db_left_open(first));
+    int64_t n = -1;
+    check(l, monitor_settle(&l->store, &l->scope, &n, &err) && n == 0);
+    l->store.db = db_open(&o, &err);
+    if (check(l, l->store.db != NULL)) {
+        check(l, db_left_open(l->store.db));
+        check(l, monitor_settle(&l->store, &l->scope, &n, &err) && n == 2);
+        static const char *const want[][2] = {
+            {"ann", "success"}, {"eve", "error"}, {"bob", "pending"}};
+        for (size_t i = 0; i < array_len(want); i++) {
+            char sql[200];
+            snprintf(
+                sql, sizeof sql,
+                "SELECT status FROM monitoring_messages WHERE role = 'user' AND user_id = '%s'",
+                want[i][0]);
+            check_text(l, lab_value(l, sql, text, sizeof text), want[i][1]);
+        }
+        db_close(l->store.db);
+    }
+    l->store.db = first;
+    auto_json running = engine_running(l->engine, &l->scope, LAB_BOT);
+    check(l, json_array_size(running) == 1);
+    lab_release(l);
+    lab_idle(l);
 }
 
 LAB_TEST(a_crash_before_the_delivery, "{}")
@@ -644,6 +714,7 @@ int main(void)
         cmocka_unit_test(slots),
         cmocka_unit_test(fair_between_workspaces),
         cmocka_unit_test(a_crash_before_the_answer),
+        cmocka_unit_test(records_of_a_killed_process),
         cmocka_unit_test(a_crash_before_the_delivery),
         cmocka_unit_test(an_answer_of_a_bot_that_went),
         cmocka_unit_test(a_failed_delivery),

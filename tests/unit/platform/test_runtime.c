@@ -225,6 +225,48 @@ static void words_before_a_crash(struct lab *l)
     platform_unload(l->platform, &l->scope, uuid);
 }
 
+/* The parts of an answer are one message of the room, whatever its chain holds. */
+static void parts_grow(struct lab *l)
+{
+    static const char uuid[] = "0b8a4c0e-1111-4111-8111-000000000017";
+    static const struct {
+        const char *chain, *content;
+    } parts[] = {
+        {"[{\"type\":\"Plain\",\"text\":\"one\"}]", "one"},
+        {"[{\"type\":\"Plain\",\"text\":\"one two\"}]", "one two"},
+        {"[]", ""},
+        {"[{\"type\":\"Plain\",\"text\":\"one \"},{\"type\":\"Plain\",\"text\":\"two three\"}]",
+         "one two three"},
+    };
+    struct error err = {0};
+    auto_json row = row_of(uuid, "web_page_bot", true);
+    json_set(row, "adapter_config", json_object());
+    check(l, platform_load(l->platform, &l->scope, row, &err));
+    auto_json context = json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:s}}", "pipeline", "p", "session",
+                                  "grow", "type", "person", "user", "content", "asked", "timestamp",
+                                  "2020-01-01T00:00:00", "connection_id", "c");
+    struct webchat_room at = {
+        .scope = l->scope, .pipeline = "p", .session_id = "grow", .type = LAUNCHER_PERSON};
+    for (size_t i = 0; i < array_len(parts); i++) {
+        auto_json chain = json_loads(parts[i].chain, 0, NULL);
+        bool last = i + 1 == array_len(parts);
+        struct reply r = {.launcher_id = "s",
+                          .chain = chain,
+                          .context = context,
+                          .response_id = "r1",
+                          .is_chunk = true,
+                          .is_final = last};
+        check(l, bot_reply(platform_bot(l->platform, &l->scope, uuid), &r, &err) == REPLY_SENT);
+        auto_json told = webchat_messages(platform_webchat(l->platform), &at, &err);
+        const json_t *m = json_array_get(told, 1);
+        check(l,
+              json_array_size(told) == 2 && json_equal(json_object_get(m, "message_chain"), chain));
+        check(l, str_eqz(json_s(m, "content"), parts[i].content));
+        check(l, json_b_or(m, "is_final", !last) == last && !json_object_get(m, "_response"));
+    }
+    platform_unload(l->platform, &l->scope, uuid);
+}
+
 static void generations(struct lab *l)
 {
     struct error err = {0};
@@ -327,6 +369,7 @@ CASE(manifests)
 CASE(lookups)
 CASE(unbuilt)
 CASE(words_before_a_crash)
+CASE(parts_grow)
 CASE(generations)
 CASE(proxy)
 CASE(start)
@@ -342,6 +385,7 @@ int main(void)
         cmocka_unit_test(test_lookups),
         cmocka_unit_test(test_unbuilt),
         cmocka_unit_test(test_words_before_a_crash),
+        cmocka_unit_test(test_parts_grow),
         cmocka_unit_test(test_generations),
         cmocka_unit_test(test_proxy),
         cmocka_unit_test(test_start),

@@ -133,12 +133,31 @@ static int ledger(void *arg)
     assert_int_equal(json_i_or(health, "delivered", -1), 1);
     assert_int_equal(json_i_or(health, "pending", -1), 0);
     assert_true(json_is_string(json_object_get(health, "last_message_at")));
-    auto_json list = ledger_list(&f.st, &f.a, "bot", NULL, 10, 0, &e);
+    auto_json list = ledger_list(&f.st, &f.a, "bot", NULL, NULL, 10, 0, &e);
     MUST(list);
     assert_int_equal(json_i_or(list, "total", -1), 2);
-    auto_json sent = ledger_list(&f.st, &f.a, "bot", "sent", 10, 0, &e);
+    auto_json sent = ledger_list(&f.st, &f.a, "bot", "sent", NULL, 10, 0, &e);
     MUST(sent);
-    auto_json nobody = ledger_list(&f.st, &f.b, "none", NULL, 10, 0, &e);
+    /* Received messages that the process says it runs are shown so; others never are. */
+    auto_json waits = ledger_list(&f.st, &f.a, "bot", "received", NULL, 10, 0, &e);
+    MUST(waits);
+    int64_t open = json_i_or(waits, "total", -1);
+    auto_json listed = json_array();
+    size_t i;
+    json_t *row;
+    json_array_foreach (json_object_get(list, "deliveries"), i, row)
+        json_array_append(listed, json_object_get(row, "id"));
+    json_array_append_new(listed, json_string("one more"));
+    auto_json runs = ledger_list(&f.st, &f.a, "bot", "running", listed, 10, 0, &e);
+    MUST(runs);
+    assert_int_equal(json_i_or(runs, "total", -1), open);
+    assert_int_equal(json_array_size(json_object_get(runs, "deliveries")), (size_t)open);
+    json_array_foreach (json_object_get(runs, "deliveries"), i, row)
+        assert_string_equal(json_z_or(row, "state", ""), "running");
+    auto_json none = ledger_list(&f.st, &f.a, "bot", "received", listed, 10, 0, &e);
+    MUST(none);
+    assert_int_equal(json_i_or(none, "total", -1), 0);
+    auto_json nobody = ledger_list(&f.st, &f.b, "none", NULL, NULL, 10, 0, &e);
     MUST(nobody);
     assert_int_equal(json_i_or(nobody, "total", -1), 0);
     /* Kept while a repetition may come, gone afterwards. */

@@ -510,6 +510,32 @@ FIBER_TEST(test_long_parked_fibers_give_back_their_stacks)
     task_group_free(g);
 }
 
+static void deep_then_trim(void *arg)
+{
+    char mine[256];
+    memset(mine, 0x5a, sizeof(mine));
+    use_stack(9);
+    task_trim();
+    for (size_t i = 0; i < sizeof(mine); i++) {
+        CHECK(mine[i] == 0x5a);
+    }
+    wait_for_ever(NULL);
+    use_stack(9);
+}
+
+FIBER_TEST(test_trim)
+{
+    enum { N = 500 };
+    struct task_group *g = group("g");
+    long before = resident_kib();
+    for (int i = 0; i < N; i++) {
+        start(g, "deep", deep_then_trim, NULL);
+    }
+    settle();
+    CHECK(!TRIMS || resident_kib() - before < N * 16); /* of 40 KiB each */
+    task_group_free(g);
+}
+
 static void __attribute__((noinline)) recurse(void *arg)
 {
     volatile char block[1000];
@@ -576,6 +602,7 @@ int main(void)
         cmocka_unit_test(test_rounding_mode_is_a_fibers_own),
         cmocka_unit_test(test_stack_overflow_is_named),
         cmocka_unit_test(test_long_parked_fibers_give_back_their_stacks),
+        cmocka_unit_test(test_trim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,14 +178,18 @@ static void test_fence(void **state)
     assert_true(scope_eq(&s, &again));
 
     /* A cutover: what was begun before it must not go on. */
+    uint64_t changes = fence_changes(f);
     assert_true(fence_set(f, WS_A, 2, true, &err));
+    assert_true(fence_changes(f) > changes);
     assert_false(fence_check(f, &s, &err));
     assert_int_equal(err.code, ERR_UNAVAILABLE);
     assert_false(fence_set(f, WS_A, 1, true, &err));
     assert_int_equal(err.code, ERR_CONFLICT);
     s.generation = 2;
     assert_true(fence_check(f, &s, &err));
+    changes = fence_changes(f);
     assert_true(fence_set(f, WS_A, 2, false, &err));
+    assert_true(fence_changes(f) > changes);
     assert_false(fence_check(f, &s, &err));
     assert_false(fence_scope(f, WS_A, &again, &err));
     assert_false(fence_next(f, &pos, &again));
