@@ -97,6 +97,7 @@ bool runtime_init(struct runtime *rt, struct error *err)
     rt->group = task_group_new(NULL, "box");
     if (!rt->conf || !rt->group)
         return err_set(err, ERR_NOMEM, "out of memory for the runtime");
+    rt->fence_max = rt->conf->limits.max_admission_records;
     return make_state(rt, err);
 }
 
@@ -162,8 +163,12 @@ bool runtime_configure(struct runtime *rt, const json_t *payload, struct error *
     bool ok = task_work(apply, &a, err) && a.made;
     if (ok) {
         struct error ignored;
+        /* By the environment, before anybody could ask. */
+        bool first = !rt->conf->configured && rt->places.n == 0 && rt->controls == 0;
         conf_unref(rt->conf);
         rt->conf = a.made;
+        int64_t records = rt->conf->limits.max_admission_records;
+        rt->fence_max = first || records > rt->fence_max ? records : rt->fence_max;
         apply_sections(rt, payload);
         if (rt->sessions + rt->creating + rt->closing == 0)
             engine_forget(rt);

@@ -157,6 +157,7 @@ struct runtime {
     struct task_mutex configuring; /* INIT makes directories inside */
 
     struct map places, slots;
+    int64_t fence_max; /* most places: INIT may raise it, a restart lower it */
     struct list idle;  /* sessions that may expire, longest unused first */
     struct list ended; /* exited processes, first exited first */
     size_t ended_n;
