@@ -76,9 +76,9 @@ struct session {
 };
 
 /* ---- managed processes ------------------------------------------------------------------------ */
+/* The end of what a process has said on stderr. */
 struct preview {
-    struct list chunks; /* struct chunk, oldest first */
-    size_t chars;       /* of all chunks, with one for each */
+    struct buf text;
 };
 struct process {
     size_t refs;
