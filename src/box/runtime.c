@@ -134,10 +134,14 @@ static void apply(void *arg)
     a->made = conf_apply(a->old, a->payload, a->err);
 }
 
+/* After the configuration, off its way: the backend is looked at before the first session needs it. */
 static void warm_up(void *arg)
 {
     struct error ignored;
-    engine_ready(arg, &ignored);
+    if (!engine_ready(arg, &ignored) && ignored.code == ERR_CANCELED)
+        return;
+    if (!task_work(box_trim, NULL, &ignored))
+        log_debug("box", "no memory was given back: %s", ignored.msg);
 }
 
 /* Sections of backends, of this payload only. */

@@ -274,6 +274,9 @@ void admission_end(struct runtime *rt);
 bool admission_normalise(struct runtime *rt, struct arena *a, const struct act *act, struct spec *s,
                          struct error *err);
 
+/* trim.c: blocks; for a worker. The argument is not used. */
+void box_trim(void *unused);
+
 /* control.c */
 void control_serve(struct rpc_request *r, void *connection);
 
