@@ -182,6 +182,8 @@ static void try_all(struct runtime *rt, struct buf *why)
                                             : !*c->backend                   ? box_backends_auto
                                                                              : NULL;
     const struct box_backend *one = list ? NULL : box_backend_find(c->backend);
+    if (!list && rt->own && strcmp(rt->own->name, c->backend) == 0)
+        one = rt->own;
     if (one)
         try_one(rt, one, why);
     else if (!list)
