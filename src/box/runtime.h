@@ -153,6 +153,7 @@ struct runtime {
     struct engine engines[BACKENDS_MAX];
     size_t engine_n;
     struct engine *chosen;
+    unsigned choices; /* times that the choice was forgotten: one under way is then void */
     const struct box_backend *own; /* one more that can be named; NULL: none (tests have one) */
     struct task_mutex choosing;    /* probes wait inside */
     struct task_mutex configuring; /* INIT makes directories inside */
