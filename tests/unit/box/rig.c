@@ -1,4 +1,4 @@
-#include "box/lab.h"
+#include "box/rig.h"
 
 #include <ftw.h>
 #include <sys/socket.h>
@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 struct fake fake;
-static struct lab *current;
+static struct rig *current;
 
 /* ---- the fake backend ---------------------------------------------------------------------------- */
 
@@ -123,7 +123,7 @@ static struct serving serving;
 
 static void serve(void *arg)
 {
-    struct lab *l = arg;
+    struct rig *l = arg;
     struct error err;
     control_opened(&l->rt);
     control_run(&l->rt, serving.transport, l->rt.trusted, "test", &l->served, &err);
@@ -133,7 +133,7 @@ static void serve(void *arg)
 
 static void client(void *arg)
 {
-    struct lab *l = arg;
+    struct rig *l = arg;
     struct error err;
     rpc_run(l->rpc, &err);
     l->client_ended = true;
@@ -147,7 +147,7 @@ static struct rpc_transport *end_of(int fd)
     return t;
 }
 
-void lab_open_bare(struct lab *l)
+void rig_open_bare(struct rig *l)
 {
     struct error err = {0};
     int pair[2];
@@ -176,7 +176,7 @@ void lab_open_bare(struct lab *l)
     MUST(task_spawn(l->group, "client", client, l, &err));
 }
 
-static json_t *payload(const struct lab *l, const char *backend, json_t *more)
+static json_t *payload(const struct rig *l, const char *backend, json_t *more)
 {
     json_t *out = json_pack("{s:s}", "backend", backend);
     char root[128], mounts[128];
@@ -191,18 +191,18 @@ static json_t *payload(const struct lab *l, const char *backend, json_t *more)
     return out;
 }
 
-void lab_init(struct lab *l, const char *backend, json_t *more)
+void rig_init(struct rig *l, const char *backend, json_t *more)
 {
     struct error err;
-    json_t *got = lab_host(l, "box_init", payload(l, backend, more), &err);
+    json_t *got = rig_host(l, "box_init", payload(l, backend, more), &err);
     MUST(got);
     json_decref(got);
 }
 
-void lab_open(struct lab *l, const char *backend, json_t *more)
+void rig_open(struct rig *l, const char *backend, json_t *more)
 {
-    lab_open_bare(l);
-    lab_init(l, backend, more);
+    rig_open_bare(l);
+    rig_init(l, backend, more);
 }
 
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
@@ -210,7 +210,7 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
     return remove(path);
 }
 
-void lab_close(struct lab *l)
+void rig_close(struct rig *l)
 {
     struct error err;
     rpc_shut(l->rpc, 1000, S(""));
@@ -227,7 +227,7 @@ void lab_close(struct lab *l)
 
 /* ---- calls ------------------------------------------------------------------------------------------- */
 
-static json_t *call_as(struct lab *l, const char *workspace, int64_t generation, const char *action,
+static json_t *call_as(struct rig *l, const char *workspace, int64_t generation, const char *action,
                        json_t *data, struct error *err)
 {
     *err = (struct error){0};
@@ -236,12 +236,12 @@ static json_t *call_as(struct lab *l, const char *workspace, int64_t generation,
     return rpc_call(l->rpc, action, data, context, 20000, err);
 }
 
-json_t *lab_call(struct lab *l, const char *action, json_t *data, struct error *err)
+json_t *rig_call(struct rig *l, const char *action, json_t *data, struct error *err)
 {
     return call_as(l, l->workspace, l->generation, action, data, err);
 }
 
-json_t *lab_host(struct lab *l, const char *action, json_t *data, struct error *err)
+json_t *rig_host(struct rig *l, const char *action, json_t *data, struct error *err)
 {
     *err = (struct error){0};
     return rpc_call(l->rpc, action, data, NULL, 20000, err);
@@ -250,14 +250,14 @@ json_t *lab_host(struct lab *l, const char *action, json_t *data, struct error *
 static void do_later(void *arg)
 {
     struct later *x = arg;
-    x->got = call_as(x->lab, x->workspace, x->generation, x->action, x->data, &x->err);
+    x->got = call_as(x->rig, x->workspace, x->generation, x->action, x->data, &x->err);
     x->done = true;
 }
 
-void lab_later(struct lab *l, struct later *x, const char *action, json_t *data)
+void rig_later(struct rig *l, struct later *x, const char *action, json_t *data)
 {
     struct error err;
-    *x = (struct later){.lab = l,
+    *x = (struct later){.rig = l,
                         .action = action,
                         .workspace = l->workspace,
                         .generation = l->generation,
@@ -265,24 +265,24 @@ void lab_later(struct lab *l, struct later *x, const char *action, json_t *data)
     MUST(task_spawn(l->group, "later", do_later, x, &err));
 }
 
-json_t *lab_wait(struct later *x)
+json_t *rig_wait(struct later *x)
 {
     fiber_until(&x->done);
     return x->got;
 }
 
-void lab_ok(struct lab *l, const char *action, json_t *data)
+void rig_ok(struct rig *l, const char *action, json_t *data)
 {
     struct error err;
-    json_t *got = lab_call(l, action, data, &err);
+    json_t *got = rig_call(l, action, data, &err);
     MUST(got);
     json_decref(got);
 }
 
-void lab_fails(struct lab *l, const char *action, json_t *data, const char *text)
+void rig_fails(struct rig *l, const char *action, json_t *data, const char *text)
 {
     struct error err;
-    json_t *got = lab_call(l, action, data, &err);
+    json_t *got = rig_call(l, action, data, &err);
     if (got || !strstr(err.msg, text)) {
         fprintf(stderr, "%s: wanted \"%s\", got \"%s\"\n", action, text, got ? "success" : err.msg);
         abort();
@@ -294,17 +294,17 @@ json_t *spec(const char *session, const char *cmd)
     return json_pack("{s:s,s:s}", "session_id", session, "cmd", cmd);
 }
 
-size_t lab_sessions(struct lab *l)
+size_t rig_sessions(struct rig *l)
 {
     struct error err;
-    json_t *got = lab_call(l, "box_get_sessions", json_object(), &err);
+    json_t *got = rig_call(l, "box_get_sessions", json_object(), &err);
     MUST(got);
     size_t n = json_array_size(json_object_get(got, "sessions"));
     json_decref(got);
     return n;
 }
 
-void lab_pass(int64_t seconds)
+void rig_pass(int64_t seconds)
 {
     struct error err;
     time_shift_us(seconds * 1000000, seconds * 1000000);

@@ -1,6 +1,6 @@
 /* A runtime in the test's process, driven over its own protocol, with a backend that does what it is told. */
-#ifndef PARLEY_TEST_BOX_LAB_H
-#define PARLEY_TEST_BOX_LAB_H
+#ifndef PARLEY_TEST_BOX_RIG_H
+#define PARLEY_TEST_BOX_RIG_H
 
 #include "box/server.h"
 #include "support/fiber_test.h"
@@ -21,7 +21,7 @@ struct fake {
 extern struct fake fake;
 extern const struct box_backend box_backend_fake;
 
-struct lab {
+struct rig {
     struct runtime rt;
     struct task_group *group;
     struct rpc *rpc; /* the client's end */
@@ -32,32 +32,32 @@ struct lab {
     const char *workspace;
 };
 /* A configured runtime (backend "fake"); `more` (stolen, may be NULL) is merged into the payload. */
-void lab_open(struct lab *l, const char *backend, json_t *more);
+void rig_open(struct rig *l, const char *backend, json_t *more);
 /* Not configured. */
-void lab_open_bare(struct lab *l);
-void lab_init(struct lab *l, const char *backend, json_t *more);
-void lab_close(struct lab *l);
+void rig_open_bare(struct rig *l);
+void rig_init(struct rig *l, const char *backend, json_t *more);
+void rig_close(struct rig *l);
 
 /* An action of the lab's workspace and generation; the data, or NULL with the error's text. Data is stolen. */
-json_t *lab_call(struct lab *l, const char *action, json_t *data, struct error *err);
-json_t *lab_host(struct lab *l, const char *action, json_t *data, struct error *err);
+json_t *rig_call(struct rig *l, const char *action, json_t *data, struct error *err);
+json_t *rig_host(struct rig *l, const char *action, json_t *data, struct error *err);
 /* The same in the background; `done` is set and the answer kept. */
 struct later {
-    struct lab *lab;
+    struct rig *rig;
     const char *action, *workspace;
     int64_t generation;
     json_t *data, *got;
     struct error err;
     bool done;
 };
-void lab_later(struct lab *l, struct later *x, const char *action, json_t *data);
-json_t *lab_wait(struct later *x); /* the answer; NULL: x->err */
+void rig_later(struct rig *l, struct later *x, const char *action, json_t *data);
+json_t *rig_wait(struct later *x); /* the answer; NULL: x->err */
 
 /* Calls that must end so. */
-void lab_ok(struct lab *l, const char *action, json_t *data);
-void lab_fails(struct lab *l, const char *action, json_t *data, const char *text);
+void rig_ok(struct rig *l, const char *action, json_t *data);
+void rig_fails(struct rig *l, const char *action, json_t *data, const char *text);
 json_t *spec(const char *session, const char *cmd);
-size_t lab_sessions(struct lab *l);
-void lab_pass(int64_t seconds); /* time goes by, and the reaper comes round */
+size_t rig_sessions(struct rig *l);
+void rig_pass(int64_t seconds); /* time goes by, and the reaper comes round */
 
 #endif

@@ -1,10 +1,10 @@
 /* Grant-enforced mode (box.md §14 E). */
-#include "box/lab.h"
+#include "box/rig.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct lab l;
+static struct rig l;
 
 /* A runtime that enforces grants, with a backend that passes for the one that is required. */
 static struct box_backend strict_backend;
@@ -17,10 +17,10 @@ static void open_strict(json_t *admission)
     json_decref(admission);
     strict_backend = box_backend_fake;
     strict_backend.name = "nsjail";
-    lab_open_bare(&l);
+    rig_open_bare(&l);
     fake.strict_ok = true;
     l.rt.own = &strict_backend;
-    lab_init(&l, "nsjail", json_pack("{s:o}", "admission", policy));
+    rig_init(&l, "nsjail", json_pack("{s:o}", "admission", policy));
 }
 
 static const char *later_by(int64_t seconds)
@@ -40,7 +40,7 @@ static json_t *grant(int revision, int generation, int sessions, int64_t ttl)
 static void granted(int revision, int generation, int sessions, int64_t ttl)
 {
     struct error err;
-    json_t *got = lab_host(&l, "box_upsert_sandbox_admission_grant",
+    json_t *got = rig_host(&l, "box_upsert_sandbox_admission_grant",
                            grant(revision, generation, sessions, ttl), &err);
     MUST(got);
     json_decref(got);
@@ -49,7 +49,7 @@ static void granted(int revision, int generation, int sessions, int64_t ttl)
 static void refused(json_t *data, const char *text)
 {
     struct error err;
-    json_t *got = lab_host(&l, "box_upsert_sandbox_admission_grant", data, &err);
+    json_t *got = rig_host(&l, "box_upsert_sandbox_admission_grant", data, &err);
     if (got || !strstr(err.msg, text)) {
         fprintf(stderr, "wanted \"%s\", got \"%s\"\n", text, got ? "success" : err.msg);
         abort();
@@ -65,18 +65,18 @@ static json_t *revocation(int revision)
 FIBER_TEST(test_fail_closed)
 {
     open_strict(NULL);
-    lab_fails(&l, "box_exec", spec("x", "ls"),
+    rig_fails(&l, "box_exec", spec("x", "ls"),
               "BoxAdmissionError: There is no sandbox admission grant");
     granted(1, 1, 0, 100);
-    lab_fails(&l, "box_exec", spec("x", "ls"), "allows no session");
+    rig_fails(&l, "box_exec", spec("x", "ls"), "allows no session");
     granted(2, 1, 1, 100);
-    lab_ok(&l, "box_exec", spec("x", "ls"));
+    rig_ok(&l, "box_exec", spec("x", "ls"));
     l.generation = 2;
-    lab_fails(&l, "box_exec", spec("x", "ls"), "another execution generation");
+    rig_fails(&l, "box_exec", spec("x", "ls"), "another execution generation");
     l.generation = 1;
-    lab_ok(&l, "box_exec", spec("x", "ls"));
-    lab_ok(&l, "box_status", json_object());
-    lab_close(&l);
+    rig_ok(&l, "box_exec", spec("x", "ls"));
+    rig_ok(&l, "box_status", json_object());
+    rig_close(&l);
 }
 
 FIBER_TEST(test_one_persistent_offline_session)
@@ -89,10 +89,10 @@ FIBER_TEST(test_one_persistent_offline_session)
     for (int i = 0; i < 6; i++) {
         char id[8];
         snprintf(id, sizeof(id), "s%d", i);
-        lab_later(&l, &x[i], "box_exec", spec(id, "ls"));
+        rig_later(&l, &x[i], "box_exec", spec(id, "ls"));
     }
     for (int i = 0; i < 6; i++) {
-        json_t *got = lab_wait(&x[i]);
+        json_t *got = rig_wait(&x[i]);
         CHECK(got && strcmp(json_z(got, "session_id"), "global") == 0);
         json_decref(got);
     }
@@ -103,9 +103,9 @@ FIBER_TEST(test_one_persistent_offline_session)
     CHECK(strcmp(fake.last_host, path) == 0);
     l.workspace = "other";
     granted(1, 1, 1, 200);
-    lab_ok(&l, "box_exec", spec("s", "ls"));
+    rig_ok(&l, "box_exec", spec("s", "ls"));
     CHECK(fake.started == 2 && strcmp(fake.last_host, path) != 0);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 FIBER_TEST(test_what_a_grant_does_not_allow)
@@ -114,34 +114,34 @@ FIBER_TEST(test_what_a_grant_does_not_allow)
     open_strict(NULL);
     granted(1, 1, 1, 200);
     snprintf(place, sizeof(place), "%s/mounts", l.root);
-    lab_fails(&l, "box_exec",
+    rig_fails(&l, "box_exec",
               json_pack("{s:s,s:s,s:s}", "session_id", "s", "cmd", "x", "network", "on"),
               "BoxAdmissionError: network");
-    lab_fails(&l, "box_exec",
+    rig_fails(&l, "box_exec",
               json_pack("{s:s,s:s,s:s}", "session_id", "s", "cmd", "x", "host_path", place),
               "BoxAdmissionError: host_path");
-    lab_fails(&l, "box_exec",
+    rig_fails(&l, "box_exec",
               json_pack("{s:s,s:s,s:s}", "session_id", "s", "cmd", "x", "mount_path", "/data"),
               "BoxAdmissionError: mount_path");
-    lab_fails(&l, "box_exec",
+    rig_fails(&l, "box_exec",
               json_pack("{s:s,s:s,s:s}", "session_id", "s", "cmd", "x", "workdir", "/tmp"),
               "BoxAdmissionError: workdir");
-    lab_fails(&l, "box_exec",
+    rig_fails(&l, "box_exec",
               json_pack("{s:s,s:s,s:[{s:s,s:s,s:s}]}", "session_id", "s", "cmd", "x",
                         "extra_mounts", "host_path", place, "mount_path", "/workspace/x", "mode",
                         "rw"),
               "BoxAdmissionError: extra_mounts");
     CHECK(fake.started == 0);
-    lab_ok(&l, "box_exec",
+    rig_ok(&l, "box_exec",
            json_pack("{s:s,s:s,s:[{s:s,s:s,s:s}]}", "session_id", "s", "cmd", "x", "extra_mounts",
                      "host_path", place, "mount_path", "/workspace/x", "mode", "ro"));
     CHECK(fake.last_extra == 1);
-    lab_fails(&l, "box_get_session", spec("s", ""), "Managed sandbox session_id is runtime-owned");
-    lab_fails(&l, "box_start_managed_process",
+    rig_fails(&l, "box_get_session", spec("s", ""), "Managed sandbox session_id is runtime-owned");
+    rig_fails(&l, "box_start_managed_process",
               json_pack("{s:s,s:{s:s}}", "session_id", "global", "spec", "command", "ls"),
               "BoxAdmissionError: managed processes");
-    lab_ok(&l, "box_get_session", spec("global", ""));
-    lab_close(&l);
+    rig_ok(&l, "box_get_session", spec("global", ""));
+    rig_close(&l);
 }
 
 FIBER_TEST(test_rising_only)
@@ -155,19 +155,19 @@ FIBER_TEST(test_rising_only)
     refused(grant(6, 5, 2, 100), "exceeds the policy");
     refused(grant(6, 5, 1, 301), "lives longer");
     refused(grant(6, 5, 1, -1), "has expired");
-    json_t *got = lab_host(&l, "box_upsert_sandbox_admission_grant", grant(5, 5, 1, 50), &err);
+    json_t *got = rig_host(&l, "box_upsert_sandbox_admission_grant", grant(5, 5, 1, 50), &err);
     MUST(got); /* a shorter renewal leaves the longer in force */
     int64_t at;
     CHECK(time_parse(json_s(got, "expires_at"), &at) && at > time_wall_us() + 80 * 1000000LL);
     json_decref(got);
     l.generation = 4; /* the fence moved with the grant */
-    lab_fails(&l, "box_status", json_object(), "Stale");
-    got = lab_host(&l, "box_revoke_sandbox_admission_grant", revocation(4), &err);
+    rig_fails(&l, "box_status", json_object(), "Stale");
+    got = rig_host(&l, "box_revoke_sandbox_admission_grant", revocation(4), &err);
     CHECK(!got && strstr(err.msg, "stale"));
-    json_decref(lab_host(&l, "box_revoke_sandbox_admission_grant", revocation(5), &err));
+    json_decref(rig_host(&l, "box_revoke_sandbox_admission_grant", revocation(5), &err));
     refused(grant(5, 5, 1, 100), "was revoked");
     granted(6, 5, 1, 100);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 FIBER_TEST(test_end_of_a_grant_ends_the_session)
@@ -175,19 +175,19 @@ FIBER_TEST(test_end_of_a_grant_ends_the_session)
     struct error err;
     open_strict(NULL);
     granted(1, 1, 1, 100);
-    lab_ok(&l, "box_exec", spec("s", "ls"));
-    json_decref(lab_host(&l, "box_revoke_sandbox_admission_grant", revocation(1), &err));
+    rig_ok(&l, "box_exec", spec("s", "ls"));
+    json_decref(rig_host(&l, "box_revoke_sandbox_admission_grant", revocation(1), &err));
     CHECK(fake.live == 0);
     granted(2, 1, 1, 100);
-    lab_ok(&l, "box_exec", spec("s", "ls"));
-    lab_pass(101);
+    rig_ok(&l, "box_exec", spec("s", "ls"));
+    rig_pass(101);
     CHECK(fake.live == 0); /* persistent as it was */
-    lab_fails(&l, "box_exec", spec("s", "ls"), "BoxAdmissionError");
+    rig_fails(&l, "box_exec", spec("s", "ls"), "BoxAdmissionError");
     granted(3, 1, 1, 100);
-    lab_ok(&l, "box_exec", spec("s", "ls"));
+    rig_ok(&l, "box_exec", spec("s", "ls"));
     granted(4, 2, 1, 100); /* another generation */
     CHECK(fake.live == 0);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 /* The heap stays bounded by the grants, whatever number of renewals there were. */
@@ -197,27 +197,27 @@ FIBER_TEST(test_heap_is_bounded)
     for (int i = 1; i <= 5000; i++)
         granted(i, 1, 1, 100 + i % 150);
     CHECK(l.rt.admission.heap_n <= 2 + 1024 + 1 && l.rt.admission.grants == 1);
-    lab_pass(400);
+    rig_pass(400);
     CHECK(l.rt.admission.grants == 0 && l.rt.admission.heap_n == 0);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 FIBER_TEST(test_records_are_bounded)
 {
     struct error err;
     open_strict(NULL);
-    json_decref(lab_host(&l, "box_init",
+    json_decref(rig_host(&l, "box_init",
                          json_pack("{s:{s:i}}", "limits", "max_admission_records", 2), &err));
     granted(1, 1, 1, 100);
     l.workspace = "two";
-    json_decref(lab_host(&l, "box_revoke_sandbox_admission_grant", revocation(1), &err));
+    json_decref(rig_host(&l, "box_revoke_sandbox_admission_grant", revocation(1), &err));
     l.workspace = "three";
     refused(grant(1, 1, 1, 100), "capacity");
-    json_t *got = lab_host(&l, "box_revoke_sandbox_admission_grant", revocation(1), &err);
+    json_t *got = rig_host(&l, "box_revoke_sandbox_admission_grant", revocation(1), &err);
     CHECK(!got && strstr(err.msg, "capacity"));
     l.workspace = "two"; /* a renewal is not blocked */
     granted(2, 1, 1, 100);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 /* Each check that fails blocks, and is named. */
@@ -230,13 +230,13 @@ FIBER_TEST(test_readiness)
         bool storage = i >= BOX_CHECK_HARD_WORKSPACE_QUOTA;
         fake.missing[i] = true;
         time_shift_us(0, 1000);
-        lab_fails(&l, "box_exec", spec("s", "ls"), box_check_name((enum box_check)i));
-        json_t *got = lab_host(&l, "box_health", json_object(), &err);
+        rig_fails(&l, "box_exec", spec("s", "ls"), box_check_name((enum box_check)i));
+        json_t *got = rig_host(&l, "box_health", json_object(), &err);
         CHECK(!got &&
               strcmp(err.msg, "BoxReadinessError: managed sandbox isolation is not ready") == 0);
         l.rt.soft_storage = true;
         time_shift_us(0, 1000);
-        json_t *info = lab_host(&l, "box_get_backend_info", json_object(), &err);
+        json_t *info = rig_host(&l, "box_get_backend_info", json_object(), &err);
         CHECK(info && json_b_or(info, "available", !storage) == storage);
         CHECK(json_b_or(json_object_get(info, "readiness"), "unsafe_soft_storage_limits", false));
         json_decref(info);
@@ -244,8 +244,8 @@ FIBER_TEST(test_readiness)
         fake.missing[i] = false;
     }
     time_shift_us(0, 1000);
-    lab_ok(&l, "box_exec", spec("s", "ls"));
-    lab_close(&l);
+    rig_ok(&l, "box_exec", spec("s", "ls"));
+    rig_close(&l);
 }
 
 FIBER_TEST(test_policy)
@@ -267,14 +267,14 @@ FIBER_TEST(test_policy)
                                         "{\"readiness_cache_sec\":-1}"};
     struct error err;
     for (size_t i = 0; i < array_len(wrong); i++) {
-        lab_open(&l, "fake", NULL);
-        lab_ok(&l, "box_exec", spec("s", "ls"));
-        json_decref(lab_host(&l, "box_init",
+        rig_open(&l, "fake", NULL);
+        rig_ok(&l, "box_exec", spec("s", "ls"));
+        json_decref(rig_host(&l, "box_init",
                              json_pack("{s:o}", "admission", json_parse(str_c(wrong[i]), &err)),
                              &err));
-        lab_fails(&l, "box_exec", spec("s", "ls"), "BoxReadinessError");
+        rig_fails(&l, "box_exec", spec("s", "ls"), "BoxReadinessError");
         CHECK(l.rt.conf->policy.required && *l.rt.conf->policy_error);
-        lab_close(&l);
+        rig_close(&l);
     }
 }
 
@@ -283,16 +283,16 @@ FIBER_TEST(test_cannot_be_switched_off)
     struct error err;
     open_strict(NULL);
     granted(1, 1, 1, 100);
-    json_decref(lab_host(&l, "box_init", json_pack("{s:{s:b}}", "admission", "required", 0), &err));
-    lab_fails(&l, "box_exec", spec("s", "ls"), "BoxReadinessError");
+    json_decref(rig_host(&l, "box_init", json_pack("{s:{s:b}}", "admission", "required", 0), &err));
+    rig_fails(&l, "box_exec", spec("s", "ls"), "BoxReadinessError");
     CHECK(strstr(l.rt.conf->policy_error, "cannot be disabled without restarting"));
     refused(grant(2, 1, 1, 100), "BoxReadinessError");
-    lab_close(&l);
+    rig_close(&l);
 }
 
 FIBER_TEST(test_off)
 {
-    lab_open(&l, "fake", NULL);
+    rig_open(&l, "fake", NULL);
     refused(grant(1, 1, 1, 100), "BoxAdmissionError: Sandbox admission enforcement is not enabled");
     refused(json_object(), "BoxValidationError");
     json_t *naive = grant(1, 1, 1, 100);
@@ -301,7 +301,7 @@ FIBER_TEST(test_off)
     json_t *truth = grant(1, 1, 1, 100);
     json_set(truth, "max_sessions", json_true());
     refused(truth, "max_sessions");
-    lab_close(&l);
+    rig_close(&l);
 }
 
 int main(void)

@@ -1,15 +1,15 @@
 /* Contexts, generations, INIT, the choice of a backend (box.md §14 C, D; S8 #4, §13.3 #1). */
-#include "box/lab.h"
+#include "box/rig.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct lab l;
+static struct rig l;
 
 static void host_fails(const char *action, json_t *data, const char *text)
 {
     struct error err;
-    json_t *got = lab_host(&l, action, data, &err);
+    json_t *got = rig_host(&l, action, data, &err);
     if (got || !strstr(err.msg, text)) {
         fprintf(stderr, "%s: wanted \"%s\", got \"%s\"\n", action, text, got ? "success" : err.msg);
         abort();
@@ -28,7 +28,7 @@ FIBER_TEST(test_tenant_actions_need_a_context)
                                           "box_get_managed_process",
                                           "box_stop_managed_process"};
     struct error err;
-    lab_open(&l, "fake", NULL);
+    rig_open(&l, "fake", NULL);
     for (size_t i = 0; i < array_len(actions); i++)
         host_fails(actions[i], json_object(),
                    "PermissionError: Box tenant action requires a trusted Workspace context");
@@ -41,109 +41,109 @@ FIBER_TEST(test_tenant_actions_need_a_context)
         json_t *got = rpc_call(l.rpc, hosts[i], json_object(), foreign, 0, &err);
         CHECK(!got && strncmp(err.msg, "PermissionError: ", 17) == 0);
     }
-    json_t *got = lab_call(&l, "__ping", json_object(), &err);
+    json_t *got = rig_call(&l, "__ping", json_object(), &err);
     CHECK(got);
     json_decref(got);
     CHECK(fake.started == 0);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 FIBER_TEST(test_workspaces_never_meet)
 {
     struct error err;
     char first[256];
-    lab_open(&l, "fake", NULL);
-    lab_ok(&l, "box_create_session", spec("twin", ""));
+    rig_open(&l, "fake", NULL);
+    rig_ok(&l, "box_create_session", spec("twin", ""));
     snprintf(first, sizeof(first), "%s", fake.last_id);
     l.workspace = "other";
-    lab_ok(&l, "box_create_session", spec("twin", ""));
-    CHECK(strcmp(first, fake.last_id) != 0 && lab_sessions(&l) == 1);
-    lab_fails(&l, "box_get_session", spec(first, ""), "BoxSessionNotFoundError");
-    lab_fails(&l, "box_delete_session", spec(first, ""), "BoxSessionNotFoundError");
-    json_t *got = lab_call(&l, "box_get_session", spec("twin", ""), &err);
+    rig_ok(&l, "box_create_session", spec("twin", ""));
+    CHECK(strcmp(first, fake.last_id) != 0 && rig_sessions(&l) == 1);
+    rig_fails(&l, "box_get_session", spec(first, ""), "BoxSessionNotFoundError");
+    rig_fails(&l, "box_delete_session", spec(first, ""), "BoxSessionNotFoundError");
+    json_t *got = rig_call(&l, "box_get_session", spec("twin", ""), &err);
     MUST(got);
     CHECK(strcmp(json_z(got, "session_id"), "twin") == 0);
     json_decref(got);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 FIBER_TEST(test_generation_retires_what_is_older)
 {
-    lab_open(&l, "fake", NULL);
-    lab_ok(&l, "box_create_session", json_pack("{s:s,s:b}", "session_id", "s", "persistent", 1));
+    rig_open(&l, "fake", NULL);
+    rig_ok(&l, "box_create_session", json_pack("{s:s,s:b}", "session_id", "s", "persistent", 1));
     l.workspace = "other";
-    lab_ok(&l, "box_create_session", spec("stays", ""));
+    rig_ok(&l, "box_create_session", spec("stays", ""));
     l.workspace = "workspace";
     l.generation = 10;
-    CHECK(lab_sessions(&l) == 0 && fake.live == 1);
+    CHECK(rig_sessions(&l) == 0 && fake.live == 1);
     l.generation = 9;
-    lab_fails(&l, "box_status", json_object(), "PermissionError: Stale Box placement generation");
-    lab_fails(&l, "box_exec", spec("s", "x"), "Stale");
+    rig_fails(&l, "box_status", json_object(), "PermissionError: Stale Box placement generation");
+    rig_fails(&l, "box_exec", spec("s", "x"), "Stale");
     l.generation = 11;
-    lab_fails(&l, "box_exec", json_object(),
+    rig_fails(&l, "box_exec", json_object(),
               "BoxValidationError"); /* fenced before it is looked at */
     l.generation = 10;
-    lab_fails(&l, "box_status", json_object(), "Stale");
-    lab_close(&l);
+    rig_fails(&l, "box_status", json_object(), "Stale");
+    rig_close(&l);
 }
 
 /* §13.3 #1: whoever is overtaken hears it at once, and leaves nothing behind. */
 FIBER_TEST(test_overtaken_calls_are_answered)
 {
     struct later running[3], making;
-    lab_open(&l, "fake", NULL);
+    rig_open(&l, "fake", NULL);
     fake.hold_exec = true;
     for (int i = 0; i < 3; i++)
-        lab_later(&l, &running[i], "box_exec", spec("s", "x"));
+        rig_later(&l, &running[i], "box_exec", spec("s", "x"));
     while (!fake.execs)
         task_yield();
     fake.start_ms = 50;
-    lab_later(&l, &making, "box_create_session", spec("late", ""));
+    rig_later(&l, &making, "box_create_session", spec("late", ""));
     while (!fake.starting)
         task_yield();
     l.generation = 2;
-    lab_ok(&l, "box_status", json_object());
+    rig_ok(&l, "box_status", json_object());
     CHECK(fake.live == 0);
     for (int i = 0; i < 3; i++)
-        CHECK(!lab_wait(&running[i]) &&
+        CHECK(!rig_wait(&running[i]) &&
               strcmp(running[i].err.msg, "PermissionError: Stale Box placement generation") == 0);
-    CHECK(!lab_wait(&making) && strstr(making.err.msg, "Stale"));
-    CHECK(fake.live == 0 && lab_sessions(&l) == 0 && l.rt.creating == 0);
-    lab_close(&l);
+    CHECK(!rig_wait(&making) && strstr(making.err.msg, "Stale"));
+    CHECK(fake.live == 0 && rig_sessions(&l) == 0 && l.rt.creating == 0);
+    rig_close(&l);
 }
 
 FIBER_TEST(test_fence_is_bounded)
 {
-    lab_open_bare(&l);
+    rig_open_bare(&l);
     l.rt.fence_max = 2;
-    lab_ok(&l, "box_status", json_object());
+    rig_ok(&l, "box_status", json_object());
     l.workspace = "two";
-    lab_ok(&l, "box_status", json_object());
+    rig_ok(&l, "box_status", json_object());
     l.workspace = "three";
-    lab_fails(&l, "box_status", json_object(), "fence capacity reached");
+    rig_fails(&l, "box_status", json_object(), "fence capacity reached");
     l.workspace = "two";
     l.generation = 7;
-    lab_ok(&l, "box_status", json_object());
-    lab_close(&l);
+    rig_ok(&l, "box_status", json_object());
+    rig_close(&l);
 }
 
 /* ---- INIT ---------------------------------------------------------------------------------------- */
 
 FIBER_TEST(test_s8_4_nothing_runs_before_init)
 {
-    lab_open_bare(&l);
-    lab_fails(&l, "box_exec", spec("s", "x"),
+    rig_open_bare(&l);
+    rig_fails(&l, "box_exec", spec("s", "x"),
               "BoxRuntimeUnavailableError: Box runtime is not configured");
-    lab_init(&l, "fake", NULL);
-    lab_ok(&l, "box_exec", spec("s", "x"));
-    lab_close(&l);
+    rig_init(&l, "fake", NULL);
+    rig_ok(&l, "box_exec", spec("s", "x"));
+    rig_close(&l);
 }
 
 FIBER_TEST(test_limits)
 {
     static const char *const wrong[] = {"true", "\"5\"", "5.0", "null", "-1", "5001", "[]"};
     struct error err;
-    lab_open(&l, "fake", json_pack("{s:{s:i}}", "limits", "max_sessions", 7));
+    rig_open(&l, "fake", json_pack("{s:{s:i}}", "limits", "max_sessions", 7));
     for (size_t i = 0; i < array_len(wrong); i++) {
         json_t *value = json_parse(str_c(wrong[i]), &err);
         host_fails(
@@ -153,12 +153,12 @@ FIBER_TEST(test_limits)
         CHECK(l.rt.conf->limits.max_sessions == 7 && l.rt.conf->limits.max_managed_processes == 64);
     }
     host_fails("box_init", json_pack("{s:[i]}", "limits", 1), "ValueError: box.limits");
-    json_decref(lab_host(&l, "box_init", json_object(), &err));
+    json_decref(rig_host(&l, "box_init", json_object(), &err));
     CHECK(l.rt.conf->limits.max_sessions == 7); /* what is in force stays */
-    json_decref(lab_host(&l, "box_init",
+    json_decref(rig_host(&l, "box_init",
                          json_pack("{s:{s:i}}", "limits", "max_managed_processes", 9), &err));
     CHECK(l.rt.conf->limits.max_sessions == 7 && l.rt.conf->limits.max_managed_processes == 9);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 static json_t *local(const char *root, const char *workspace, const char *roots)
@@ -172,11 +172,11 @@ FIBER_TEST(test_default_workspace)
     struct error err;
     struct stat st;
     char path[256], root[200], away[200];
-    lab_open(&l, "fake", NULL);
+    rig_open(&l, "fake", NULL);
     snprintf(path, sizeof(path), "%s/box/default", l.root);
     CHECK(strcmp(l.rt.conf->workspace, path) == 0 && stat(path, &st) == 0);
     snprintf(root, sizeof(root), "%s/second", l.root);
-    json_decref(lab_host(&l, "box_init", local(root, "one/two", root), &err));
+    json_decref(rig_host(&l, "box_init", local(root, "one/two", root), &err));
     snprintf(path, sizeof(path), "%s/one/two", root);
     CHECK(stat(path, &st) == 0 && strcmp(l.rt.conf->workspace, path) == 0);
     snprintf(away, sizeof(away), "%s/away", l.root);
@@ -189,7 +189,7 @@ FIBER_TEST(test_default_workspace)
     host_fails("box_init", local(root, "link/in", root), "BoxValidationError");
     host_fails("box_init", local("", away, ""), "BoxValidationError");
     CHECK(rmdir(away) == 0);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 /* A relative root is relative to the working directory. */
@@ -197,13 +197,13 @@ FIBER_TEST(test_relative_root)
 {
     struct error err;
     char had[512], path[256];
-    lab_open(&l, "fake", NULL);
+    rig_open(&l, "fake", NULL);
     CHECK(getcwd(had, sizeof(had)) && chdir(l.root) == 0);
-    json_decref(lab_host(&l, "box_init", local("./relative", "", " /nowhere , relative "), &err));
+    json_decref(rig_host(&l, "box_init", local("./relative", "", " /nowhere , relative "), &err));
     snprintf(path, sizeof(path), "%s/relative/default", l.root);
     CHECK(l.rt.conf->workspace && strcmp(l.rt.conf->workspace, path) == 0);
     CHECK(chdir(had) == 0);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 /* ---- backends -------------------------------------------------------------------------------------- */
@@ -211,41 +211,41 @@ FIBER_TEST(test_relative_root)
 FIBER_TEST(test_choice)
 {
     struct error err;
-    lab_open(&l, "nothing", NULL);
-    lab_fails(&l, "box_exec", spec("s", "x"), "BoxBackendUnavailableError");
-    json_t *info = lab_host(&l, "box_get_backend_info", json_object(), &err);
+    rig_open(&l, "nothing", NULL);
+    rig_fails(&l, "box_exec", spec("s", "x"), "BoxBackendUnavailableError");
+    json_t *info = rig_host(&l, "box_get_backend_info", json_object(), &err);
     CHECK(info && json_is_null(json_object_get(info, "name")) &&
           !json_b_or(info, "available", true));
     json_decref(info);
-    lab_init(&l, "fake", NULL); /* none was in use: chosen anew */
-    lab_ok(&l, "box_create_session", spec("s", ""));
+    rig_init(&l, "fake", NULL); /* none was in use: chosen anew */
+    rig_ok(&l, "box_create_session", spec("s", ""));
     CHECK(fake.cleaned == 1);
-    lab_init(&l, "nothing", NULL); /* one is in use: stays */
-    lab_ok(&l, "box_exec", spec("s", "x"));
+    rig_init(&l, "nothing", NULL); /* one is in use: stays */
+    rig_ok(&l, "box_exec", spec("s", "x"));
     CHECK(l.rt.chosen && strcmp(l.rt.chosen->b->name, "fake") == 0);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 /* The state of the backend is seen both ways without a restart. */
 FIBER_TEST(test_self_heal)
 {
     struct error err;
-    lab_open(&l, "fake", NULL);
+    rig_open(&l, "fake", NULL);
     fake.unavailable = true;
     if (l.rt.chosen)
         l.rt.chosen->probed_us = 0;
-    json_t *info = lab_host(&l, "box_get_backend_info", json_object(), &err);
+    json_t *info = rig_host(&l, "box_get_backend_info", json_object(), &err);
     CHECK(!json_b_or(info, "available", true));
     json_decref(info);
-    lab_fails(&l, "box_exec", spec("s", "x"), "BoxBackendUnavailableError");
+    rig_fails(&l, "box_exec", spec("s", "x"), "BoxBackendUnavailableError");
     fake.unavailable = false;
     time_shift_us(2 * PROBE_BAD_MS * 1000, 2 * PROBE_BAD_MS * 1000);
-    lab_ok(&l, "box_exec", spec("s", "x"));
+    rig_ok(&l, "box_exec", spec("s", "x"));
     size_t probes = fake.probes;
     for (int i = 0; i < 20; i++)
-        lab_ok(&l, "box_exec", spec("s", "x"));
+        rig_ok(&l, "box_exec", spec("s", "x"));
     CHECK(fake.probes == probes); /* not for every command */
-    lab_close(&l);
+    rig_close(&l);
 }
 
 int main(void)

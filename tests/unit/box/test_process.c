@@ -1,11 +1,11 @@
 /* Managed processes and their relay, with real processes of the host backend (box.md §14 C, D; §13.3 #2, #3, #5,
  * #7, #19; S1). */
-#include "box/lab.h"
+#include "box/rig.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct lab l;
+static struct rig l;
 
 static json_t *process(const char *session, const char *id, const char *script)
 {
@@ -21,7 +21,7 @@ static json_t *named(const char *session, const char *id)
 static json_t *info(const char *session, const char *id)
 {
     struct error err;
-    return lab_call(&l, "box_get_managed_process", named(session, id), &err);
+    return rig_call(&l, "box_get_managed_process", named(session, id), &err);
 }
 
 static void wait_exit(const char *session, const char *id)
@@ -39,13 +39,13 @@ static void wait_exit(const char *session, const char *id)
 FIBER_TEST(test_start_and_report)
 {
     struct error err;
-    lab_open(&l, "host", NULL);
-    lab_fails(&l, "box_start_managed_process", process("s", "a", "cat"), "BoxSessionNotFoundError");
-    lab_ok(&l, "box_create_session", spec("s", ""));
+    rig_open(&l, "host", NULL);
+    rig_fails(&l, "box_start_managed_process", process("s", "a", "cat"), "BoxSessionNotFoundError");
+    rig_ok(&l, "box_create_session", spec("s", ""));
     json_t *data = process("s", "a", "sleep 50");
     json_set(json_object_get(data, "spec"), "env",
              json_pack("{s:s,s:s}", "B", "secret-b", "A", "secret-a"));
-    json_t *p = lab_call(&l, "box_start_managed_process", data, &err);
+    json_t *p = rig_call(&l, "box_start_managed_process", data, &err);
     MUST(p);
     CHECK(strcmp(json_z(p, "status"), "running") == 0 && strcmp(json_z(p, "session_id"), "s") == 0);
     CHECK(json_is_null(json_object_get(p, "exit_code")) && !json_b_or(p, "attached", true));
@@ -53,48 +53,48 @@ FIBER_TEST(test_start_and_report)
     struct str text = json_text(a, p);
     CHECK(str_find(text, S("secret")) < 0 && str_find(text, S("\"env_keys\":[\"A\",\"B\"]")) > 0);
     json_decref(p);
-    json_t *s = lab_call(&l, "box_get_session", spec("s", ""), &err);
+    json_t *s = rig_call(&l, "box_get_session", spec("s", ""), &err);
     CHECK(json_object_get(json_object_get(s, "managed_processes"), "a"));
     CHECK(!json_object_get(s, "managed_process"));
     json_decref(s);
-    json_t *status = lab_call(&l, "box_status", json_object(), &err); /* §13.3 #2 */
+    json_t *status = rig_call(&l, "box_status", json_object(), &err); /* §13.3 #2 */
     CHECK(json_i_or(status, "managed_processes", -1) == 1);
     json_decref(status);
-    lab_ok(&l, "box_stop_managed_process", named("s", "a"));
-    lab_fails(&l, "box_get_managed_process", named("s", "a"), "BoxManagedProcessNotFoundError");
-    CHECK(lab_sessions(&l) == 1 && l.rt.running == 0);
-    lab_close(&l);
+    rig_ok(&l, "box_stop_managed_process", named("s", "a"));
+    rig_fails(&l, "box_get_managed_process", named("s", "a"), "BoxManagedProcessNotFoundError");
+    CHECK(rig_sessions(&l) == 1 && l.rt.running == 0);
+    rig_close(&l);
 }
 
 FIBER_TEST(test_exit_replace_and_bounds)
 {
-    lab_open(&l, "host",
+    rig_open(&l, "host",
              json_pack("{s:{s:i,s:i}}", "limits", "max_managed_processes", 2,
                        "max_completed_processes", 2));
-    lab_ok(&l, "box_create_session", spec("s", ""));
-    lab_ok(&l, "box_start_managed_process", process("s", "a", "echo last words >&2; exit 5"));
+    rig_ok(&l, "box_create_session", spec("s", ""));
+    rig_ok(&l, "box_start_managed_process", process("s", "a", "echo last words >&2; exit 5"));
     wait_exit("s", "a");
     auto_json p = info("s", "a");
     CHECK(json_i_or(p, "exit_code", -1) == 5 && json_z(p, "exited_at"));
-    lab_ok(&l, "box_start_managed_process",
+    rig_ok(&l, "box_start_managed_process",
            process("s", "a", "sleep 50")); /* an ended one is replaced */
-    lab_ok(&l, "box_start_managed_process", process("s", "a", "sleep 51")); /* a running one too */
-    lab_ok(&l, "box_start_managed_process", process("s", "b", "sleep 52"));
-    lab_fails(&l, "box_start_managed_process", process("s", "c", "sleep 53"),
+    rig_ok(&l, "box_start_managed_process", process("s", "a", "sleep 51")); /* a running one too */
+    rig_ok(&l, "box_start_managed_process", process("s", "b", "sleep 52"));
+    rig_fails(&l, "box_start_managed_process", process("s", "c", "sleep 53"),
               "BoxCapacityExceededError: Box managed process capacity reached (2)");
     CHECK(l.rt.running == 2);
-    lab_ok(&l, "box_stop_managed_process", named("s", "a"));
-    lab_ok(&l, "box_stop_managed_process", named("s", "b"));
+    rig_ok(&l, "box_stop_managed_process", named("s", "a"));
+    rig_ok(&l, "box_stop_managed_process", named("s", "b"));
     for (int i = 0; i < 4; i++) {
         char id[8];
         snprintf(id, sizeof(id), "p%d", i);
-        lab_ok(&l, "box_start_managed_process", process("s", id, "true"));
+        rig_ok(&l, "box_start_managed_process", process("s", id, "true"));
         wait_exit("s", id);
     }
     CHECK(l.rt.ended_n == 2 && !info("s", "p1"));
-    lab_pass(301); /* and by time */
+    rig_pass(301); /* and by time */
     CHECK(l.rt.ended_n == 0);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 /* §13.3 #5: what a process has started ends with it, also what left its group. */
@@ -103,35 +103,35 @@ FIBER_TEST(test_stop_ends_the_children)
     char mark[128], path[512];
     struct stat st;
     struct error err;
-    lab_open(&l, "host", NULL);
-    lab_ok(&l, "box_create_session", spec("s", ""));
+    rig_open(&l, "host", NULL);
+    rig_ok(&l, "box_create_session", spec("s", ""));
     snprintf(mark, sizeof(mark), "%s/mounts/alive", l.root);
     snprintf(path, sizeof(path),
              "(setsid sh -c 'while :; do touch %s; sleep 0.02; done' &); sleep 60", mark);
-    lab_ok(&l, "box_start_managed_process", process("s", "a", path));
+    rig_ok(&l, "box_start_managed_process", process("s", "a", path));
     for (int i = 0; i < 2000 && stat(mark, &st) != 0; i++)
         CHECK(task_sleep_ms(2, &err));
-    lab_ok(&l, "box_stop_managed_process", named("s", "a"));
+    rig_ok(&l, "box_stop_managed_process", named("s", "a"));
     unlink(mark);
     CHECK(task_sleep_ms(150, &err) && stat(mark, &st) != 0);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 FIBER_TEST(test_delete_during_start_leaves_none)
 {
     struct later up, down;
-    lab_open(&l, "host", NULL);
+    rig_open(&l, "host", NULL);
     for (int i = 0; i < 5; i++) {
-        lab_ok(&l, "box_create_session", spec("s", ""));
-        lab_later(&l, &up, "box_start_managed_process", process("s", "a", "sleep 60"));
-        lab_later(&l, &down, "box_delete_session", spec("s", ""));
-        json_decref(lab_wait(&up));
-        json_t *got = lab_wait(&down);
+        rig_ok(&l, "box_create_session", spec("s", ""));
+        rig_later(&l, &up, "box_start_managed_process", process("s", "a", "sleep 60"));
+        rig_later(&l, &down, "box_delete_session", spec("s", ""));
+        json_decref(rig_wait(&up));
+        json_t *got = rig_wait(&down);
         CHECK(got);
         json_decref(got);
         CHECK(l.rt.running == 0 && l.rt.starting == 0 && l.rt.sessions == 0);
     }
-    lab_close(&l);
+    rig_close(&l);
 }
 
 /* §13.3 #19: one long piece keeps its end. */
@@ -217,16 +217,16 @@ static void close_relay(void)
 {
     box_server_stop();
     http_client_end();
-    lab_close(&l);
+    rig_close(&l);
 }
 
 /* §13.3 #3: one line is one message, whatever pieces it comes in. */
 FIBER_TEST(test_relay_lines)
 {
-    lab_open(&l, "host", NULL);
+    rig_open(&l, "host", NULL);
     serve_relay();
-    lab_ok(&l, "box_create_session", spec("s", ""));
-    lab_ok(&l, "box_start_managed_process",
+    rig_ok(&l, "box_create_session", spec("s", ""));
+    rig_ok(&l, "box_start_managed_process",
            process("s", "a",
                    "read x; printf 'a\\303'; sleep 0.05; printf '\\251b\\none\\ntwo\\n'; read y; "
                    "echo \"$y\"; printf rest"));
@@ -249,10 +249,10 @@ FIBER_TEST(test_relay_lines)
 FIBER_TEST(test_relay_turns)
 {
     struct error err;
-    lab_open(&l, "host", NULL);
+    rig_open(&l, "host", NULL);
     serve_relay();
-    lab_ok(&l, "box_create_session", spec("s", ""));
-    lab_ok(&l, "box_start_managed_process", process("s", "a", "exec cat"));
+    rig_ok(&l, "box_create_session", spec("s", ""));
+    rig_ok(&l, "box_start_managed_process", process("s", "a", "exec cat"));
     struct ws *first = attach("s", "a");
     says(first, "1");
     hears(first, "1");
@@ -266,10 +266,10 @@ FIBER_TEST(test_relay_turns)
     hears(second, "2");
     struct session *s = container_of(l.rt.idle.next, struct session, in_idle);
     CHECK(s->running == 1);
-    lab_pass(2 * TTL_SEC); /* a running process keeps its session */
-    CHECK(lab_sessions(&l) == 1);
+    rig_pass(2 * TTL_SEC); /* a running process keeps its session */
+    CHECK(rig_sessions(&l) == 1);
     l.generation = 2;
-    lab_ok(&l, "box_status", json_object());
+    rig_ok(&l, "box_status", json_object());
     struct ws_msg m;
     CHECK(!ws_recv(second, &m, &err));
     ws_close(second);
@@ -299,10 +299,10 @@ static int status_of(const char *where, size_t from, struct http_header change)
 FIBER_TEST(test_s1_handshake)
 {
     const struct http_header same = {STR_NONE, STR_NONE};
-    lab_open(&l, "host", NULL);
+    rig_open(&l, "host", NULL);
     serve_relay();
-    lab_ok(&l, "box_create_session", spec("s", ""));
-    lab_ok(&l, "box_start_managed_process", process("s", "a", "exec cat"));
+    rig_ok(&l, "box_create_session", spec("s", ""));
+    rig_ok(&l, "box_start_managed_process", process("s", "a", "exec cat"));
     char relay[512], control[128];
     snprintf(relay, sizeof(relay), "%s", relay_url("s", "a"));
     snprintf(control, sizeof(control), "ws://127.0.0.1:%u/rpc/ws", box_server_port());
@@ -337,25 +337,25 @@ FIBER_TEST(test_s1_handshake)
 /* §13.3 #15: without a token a pin lasts no longer than it is used. */
 FIBER_TEST(test_pin_without_a_token)
 {
-    lab_open(&l, "host", NULL);
+    rig_open(&l, "host", NULL);
     l.rt.trusted_fixed = false;
     control_opened(&l.rt);
     control_closed(&l.rt);
     CHECK(l.rt.trusted); /* the lab's own connection is there still */
-    lab_ok(&l, "box_create_session", spec("s", ""));
+    rig_ok(&l, "box_create_session", spec("s", ""));
     size_t had = l.rt.controls;
     l.rt.controls = 1;
     control_closed(&l.rt);
     CHECK(l.rt.trusted); /* sessions hold it */
     l.rt.controls = had;
-    lab_ok(&l, "box_delete_session", spec("s", ""));
+    rig_ok(&l, "box_delete_session", spec("s", ""));
     l.rt.controls = 1;
     control_closed(&l.rt);
     CHECK(!l.rt.trusted);
     l.rt.controls = had;
     l.rt.trusted = mem_strndup("instance", 8);
     l.rt.trusted_fixed = true;
-    lab_close(&l);
+    rig_close(&l);
 }
 
 static void test_tokens(void **state)

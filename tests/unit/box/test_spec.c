@@ -1,5 +1,5 @@
 /* Specs, paths and what may be mounted (box.md §3, S5). */
-#include "box/lab.h"
+#include "box/rig.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -188,15 +188,15 @@ static void test_paths(void **state)
 
 /* ---- S5: one check for whatever is mounted ------------------------------------------------------- */
 
-static struct lab l;
+static struct rig l;
 
 static void mount_fails(const char *path)
 {
-    lab_fails(
+    rig_fails(
         &l, "box_create_session",
         json_pack("{s:s,s:s,s:s}", "session_id", "s", "host_path", path, "host_path_mode", "ro"),
         "BoxValidationError");
-    lab_fails(&l, "box_create_session",
+    rig_fails(&l, "box_create_session",
               json_pack("{s:s,s:[{s:s,s:s,s:s}]}", "session_id", "s", "extra_mounts", "host_path",
                         path, "mount_path", "/workspace/x", "mode", "ro"),
               "BoxValidationError");
@@ -222,7 +222,8 @@ FIBER_TEST(test_s5_refused_paths)
                                         "/dev",
                                         "/dev/shm",
                                         "/root",
-                                        "/root/" "x",
+                                        "/root/"
+                                        "x",
                                         "/boot",
                                         "/run",
                                         "/var/run",
@@ -245,7 +246,7 @@ FIBER_TEST(test_s5_refused_paths)
                                         "C:\\Windows",
                                         "\\\\.\\pipe\\docker_engine"};
     char path[256], other[256];
-    lab_open(&l, "fake", NULL);
+    rig_open(&l, "fake", NULL);
     for (size_t i = 0; i < array_len(paths); i++)
         mount_fails(paths[i]);
     static const char *const below[] = {
@@ -265,27 +266,27 @@ FIBER_TEST(test_s5_refused_paths)
     CHECK(fake.started == 0);
     snprintf(other, sizeof(other), "%s/mounts/gone", l.root); /* nothing was made on the way */
     CHECK(access(other, F_OK) != 0);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 FIBER_TEST(test_s5_legal_paths)
 {
     char path[256];
     struct stat st;
-    lab_open(&l, "fake", NULL);
+    rig_open(&l, "fake", NULL);
     snprintf(path, sizeof(path), "%s/mounts/new/deep", l.root);
-    lab_ok(&l, "box_create_session", json_pack("{s:s,s:s}", "session_id", "s", "host_path", path));
+    rig_ok(&l, "box_create_session", json_pack("{s:s,s:s}", "session_id", "s", "host_path", path));
     CHECK(strcmp(fake.last_host, path) == 0);
     CHECK(stat(path, &st) == 0 && S_ISDIR(st.st_mode)); /* a missing one that is writable is made */
     snprintf(path, sizeof(path), "%s//mounts/./new/../new/", l.root);
-    lab_ok(&l, "box_create_session", json_pack("{s:s,s:s}", "session_id", "t", "host_path", path));
+    rig_ok(&l, "box_create_session", json_pack("{s:s,s:s}", "session_id", "t", "host_path", path));
     snprintf(path, sizeof(path), "%s/mounts/new", l.root);
     CHECK(strcmp(fake.last_host, path) == 0);
-    lab_ok(&l, "box_create_session",
+    rig_ok(&l, "box_create_session",
            json_pack("{s:s,s:s,s:s}", "session_id", "u", "host_path", "/etc", "host_path_mode",
                      "none"));
     CHECK(!*fake.last_host);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 FIBER_TEST(test_s5_targets)
@@ -294,24 +295,24 @@ FIBER_TEST(test_s5_targets)
                                            {"x/y", "x"}, {"", "y"},   {".", "y"}};
     static const char *const wrong[] = {"/", "/etc", "/workspacex", "/tmp/x", "/proc"};
     char place[256], a[64], b[64];
-    lab_open(&l, "fake", NULL);
+    rig_open(&l, "fake", NULL);
     snprintf(place, sizeof(place), "%s/mounts", l.root);
     for (size_t i = 0; i < array_len(pairs); i++) {
         snprintf(a, sizeof(a), "/workspace/%s", pairs[i][0]);
         snprintf(b, sizeof(b), "/workspace/%s", pairs[i][1]);
-        lab_fails(&l, "box_create_session",
+        rig_fails(&l, "box_create_session",
                   json_pack("{s:s,s:[{s:s,s:s,s:s},{s:s,s:s,s:s}]}", "session_id", "s",
                             "extra_mounts", "host_path", place, "mount_path", a, "mode", "ro",
                             "host_path", place, "mount_path", b, "mode", "ro"),
                   "mount_path");
     }
     for (size_t i = 0; i < array_len(wrong); i++)
-        lab_fails(&l, "box_create_session",
+        rig_fails(&l, "box_create_session",
                   json_pack("{s:s,s:[{s:s,s:s,s:s}]}", "session_id", "s", "extra_mounts",
                             "host_path", place, "mount_path", wrong[i], "mode", "ro"),
                   "mount_path");
     CHECK(fake.started == 0);
-    lab_close(&l);
+    rig_close(&l);
 }
 
 int main(void)
