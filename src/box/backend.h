@@ -101,7 +101,7 @@ struct box_capture {
 };
 
 struct box_exec_spec {
-    const char *cmd;        /* for /bin/sh -lc; not empty; at most 1 MiB; holds no NUL */
+    const char *cmd;        /* for /bin/sh -c; not empty; at most 1 MiB; holds no NUL */
     const char *workdir;    /* absolute, normalised; made if missing (inside) */
     const char *const *env; /* "NAME=value", NULL-terminated; added to the backend's own */
     int64_t timeout_ms;     /* > 0 */

@@ -353,7 +353,7 @@ static bool host_exec(void *session, const struct box_exec_spec *spec, struct bo
     auto_arena a = arena_new(16 << 20);
     char mark[96];
     snprintf(mark, sizeof(mark), "%s%llu", s->mark, (unsigned long long)++s->runs);
-    const char *argv[] = {"/bin/sh", "-lc", a ? outside(s, a, spec->cmd) : NULL, NULL};
+    const char *argv[] = {"/bin/sh", "-c", a ? outside(s, a, spec->cmd) : NULL, NULL};
     if (!argv[2])
         return err_set(err, ERR_NOMEM, "out of memory for a command");
     struct child *c = start_child(s, a, argv, spec->env, spec->workdir, mark, false, err);

@@ -66,6 +66,7 @@ void engine_close_all(struct runtime *rt)
 void engine_forget(struct runtime *rt)
 {
     rt->chosen = NULL;
+    rt->choices++;
 }
 
 /* ---- probing ----------------------------------------------------------------------------------- */
@@ -163,11 +164,14 @@ static void choose(struct runtime *rt, struct engine *e)
 static bool try_one(struct runtime *rt, const struct box_backend *b, struct buf *why)
 {
     struct error err = {0};
+    unsigned choices = rt->choices;
     struct engine *e = engine_of(rt, b, &err);
     if (!e || !probe(rt, e, &err)) {
         buf_fmt(why, "%s%s: %s", why->n ? "; " : "", b->name, err.msg);
         return false;
     }
+    if (choices != rt->choices)
+        return true; /* configured anew meanwhile: settle() begins again */
     if (e->probe.available)
         choose(rt, e);
     else
@@ -182,6 +186,8 @@ static void try_all(struct runtime *rt, struct buf *why)
                                             : !*c->backend                   ? box_backends_auto
                                                                              : NULL;
     const struct box_backend *one = list ? NULL : box_backend_find(c->backend);
+    if (!list && rt->own && strcmp(rt->own->name, c->backend) == 0)
+        one = rt->own;
     if (one)
         try_one(rt, one, why);
     else if (!list)
@@ -205,9 +211,15 @@ static bool settle(struct runtime *rt, bool look, struct buf *why, struct error 
         ok = probe(rt, rt->chosen, err);
     if (ok && (!rt->chosen || (!rt->chosen->probe.available && idle))) {
         struct engine *had = rt->chosen;
-        rt->chosen = NULL;
-        try_all(rt, why);
-        rt->chosen = rt->chosen ? rt->chosen : had;
+        unsigned begun = rt->choices, choices;
+        do {
+            choices = rt->choices;
+            rt->chosen = NULL;
+            buf_clear(why);
+            try_all(rt, why);
+        } while (choices != rt->choices);
+        if (!rt->chosen && begun == rt->choices)
+            rt->chosen = had;
     } else if (rt->chosen && !rt->chosen->probe.available) {
         buf_z(why, rt->chosen->probe.reason);
     }

@@ -23,7 +23,7 @@ struct place *place_of(struct runtime *rt, const char *workspace, bool create, s
     struct place *p = map_get(&rt->places, str_c(ns));
     if (p || !create)
         return p;
-    if ((int64_t)rt->places.n >= rt->conf->limits.max_admission_records) {
+    if ((int64_t)rt->places.n >= rt->fence_max) {
         err_tag(err, ERR_DENIED, 0, "PermissionError", "Box placement fence capacity reached");
         return NULL;
     }

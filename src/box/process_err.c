@@ -9,57 +9,23 @@ enum {
     SECOND_US = 1000000
 };
 
-struct chunk {
-    struct list node;
-    size_t n, chars;
-    char text[];
-};
-
-static void drop_oldest(struct preview *v)
-{
-    struct chunk *c = container_of(list_pop(&v->chunks), struct chunk, node);
-    v->chars -= c->chars + 1;
-    mem_free(c);
-}
-
 void preview_add(struct preview *v, struct str text)
 {
-    size_t chars = utf8_count(text);
-    if (chars == 0)
+    if (v->text.max == 0)
+        v->text = BUF(PREVIEW_MAX * 4 + 4 * BLOCK);
+    buf_str(&v->text, text);
+    if (v->text.failed) {
+        buf_free(&v->text);
         return;
-    while (chars > PREVIEW_MAX - 1) { /* of one long chunk the end */
-        size_t over = utf8_cut(text, chars - (PREVIEW_MAX - 1)).n;
-        text = str_sub(text, over, text.n - over);
-        chars = utf8_count(text);
     }
-    struct chunk *c = mem_alloc(sizeof(*c) + text.n);
-    if (!c)
+    struct str all = buf_view(&v->text);
+    size_t chars = utf8_count(all);
+    if (chars <= PREVIEW_MAX)
         return;
-    memcpy(c->text, text.p, text.n);
-    c->n = text.n;
-    c->chars = chars;
-    list_push(&v->chunks, &c->node);
-    v->chars += chars + 1;
-    while (v->chars > PREVIEW_MAX)
-        drop_oldest(v);
-}
-
-json_t *preview_text(const struct preview *v)
-{
-    auto_buf out = BUF(PREVIEW_MAX * 4 + 16);
-    for (struct list *node = v->chunks.next; node && node != &v->chunks; node = node->next) {
-        const struct chunk *c = container_of(node, struct chunk, node);
-        if (out.n)
-            buf_c(&out, '\n');
-        buf_add(&out, c->text, c->n);
-    }
-    return json_strn(out.n ? buf_view(&out) : S(""));
-}
-
-void preview_free(struct preview *v)
-{
-    while (!list_empty(&v->chunks))
-        drop_oldest(v);
+    /* The oldest goes, by whole lines where there are some. */
+    size_t over = utf8_cut(all, chars - PREVIEW_MAX).n;
+    const char *end = memchr(all.p + over, '\n', (all.n - over) / 2);
+    buf_eat(&v->text, end ? (size_t)(end - all.p) + 1 : over);
 }
 
 static struct str right_strip(struct str s)
@@ -67,6 +33,17 @@ static struct str right_strip(struct str s)
     while (s.n && strchr(" \t\r\n\v\f", s.p[s.n - 1]) && s.p[s.n - 1])
         s.n--;
     return s;
+}
+
+json_t *preview_text(const struct preview *v)
+{
+    struct str s = right_strip(buf_view(&v->text));
+    return json_strn(s.n ? s : S(""));
+}
+
+void preview_free(struct preview *v)
+{
+    buf_free(&v->text);
 }
 
 static void log_chunk(struct process *p, struct str text)
@@ -93,10 +70,10 @@ static void take(struct process *p, bool last)
     auto_arena a = arena_new(4 * BLOCK);
     struct str all = buf_view(&p->stderr_rest);
     size_t n = last ? all.n : utf8_border(all.p, all.n);
-    struct str text = a ? right_strip(utf8_clean(a, str_n(all.p, n))) : STR_NONE;
+    struct str text = a && n ? utf8_clean(a, str_n(all.p, n)) : STR_NONE;
     if (text.n) {
         preview_add(&p->preview, text);
-        log_chunk(p, text);
+        log_chunk(p, right_strip(text));
     }
     buf_eat(&p->stderr_rest, n);
 }

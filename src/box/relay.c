@@ -89,26 +89,31 @@ static bool send_line(struct relay *r, struct str line, struct error *err)
     return ws_send(r->ws, WS_TEXT, text, err);
 }
 
+bool relay_line(const struct buf *b, size_t from, size_t *scanned, struct str *line)
+{
+    const char *end = b->n > *scanned ? memchr(b->p + *scanned, '\n', b->n - *scanned) : NULL;
+    if (!end) {
+        *scanned = b->n;
+        return false;
+    }
+    *line = str_n(b->p + from, (size_t)(end - b->p) - from);
+    *scanned = (size_t)(end - b->p) + 1;
+    return true;
+}
+
 /* Sends the whole lines that are there. What cannot be sent stays for the next attachment. */
 static bool send_lines(struct relay *r, struct error *err)
 {
     struct buf *b = &r->p->line;
-    size_t from = 0;
+    size_t from = 0, scanned = r->p->line_scanned;
+    struct str line;
     bool ok = true;
-    while (ok && b->n > r->p->line_scanned) {
-        const char *at = b->p + r->p->line_scanned;
-        const char *end = memchr(at, '\n', b->n - r->p->line_scanned);
-        if (!end) {
-            r->p->line_scanned = b->n;
-            break;
-        }
-        size_t n = (size_t)(end - b->p) - from;
-        ok = send_line(r, str_n(b->p + from, n), err);
-        if (ok)
-            r->p->line_scanned = from += n + 1;
+    while (ok && relay_line(b, from, &scanned, &line)) {
+        ok = send_line(r, line, err);
+        from = ok ? scanned : from;
     }
     buf_eat(b, from);
-    r->p->line_scanned -= from;
+    r->p->line_scanned = ok ? scanned - from : 0;
     if (ok && b->n > RPC_MESSAGE_MAX) {
         buf_free(b);
         *b = BUF(RPC_MESSAGE_MAX + BOX_TAIL_MAX);

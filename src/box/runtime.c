@@ -97,6 +97,7 @@ bool runtime_init(struct runtime *rt, struct error *err)
     rt->group = task_group_new(NULL, "box");
     if (!rt->conf || !rt->group)
         return err_set(err, ERR_NOMEM, "out of memory for the runtime");
+    rt->fence_max = rt->conf->limits.max_admission_records;
     return make_state(rt, err);
 }
 
@@ -133,10 +134,14 @@ static void apply(void *arg)
     a->made = conf_apply(a->old, a->payload, a->err);
 }
 
+/* After the configuration, off its way: the backend is looked at before the first session needs it. */
 static void warm_up(void *arg)
 {
     struct error ignored;
-    engine_ready(arg, &ignored);
+    if (!engine_ready(arg, &ignored) && ignored.code == ERR_CANCELED)
+        return;
+    if (!task_work(box_trim, NULL, &ignored))
+        log_debug("box", "no memory was given back: %s", ignored.msg);
 }
 
 /* Sections of backends, of this payload only. */
@@ -162,8 +167,12 @@ bool runtime_configure(struct runtime *rt, const json_t *payload, struct error *
     bool ok = task_work(apply, &a, err) && a.made;
     if (ok) {
         struct error ignored;
+        /* By the environment, before anybody could ask. */
+        bool first = !rt->conf->configured && rt->places.n == 0 && rt->controls == 0;
         conf_unref(rt->conf);
         rt->conf = a.made;
+        int64_t records = rt->conf->limits.max_admission_records;
+        rt->fence_max = first || records > rt->fence_max ? records : rt->fence_max;
         apply_sections(rt, payload);
         if (rt->sessions + rt->creating + rt->closing == 0)
             engine_forget(rt);

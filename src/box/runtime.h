@@ -76,9 +76,9 @@ struct session {
 };
 
 /* ---- managed processes ------------------------------------------------------------------------ */
+/* The end of what a process has said on stderr. */
 struct preview {
-    struct list chunks; /* struct chunk, oldest first */
-    size_t chars;       /* of all chunks, with one for each */
+    struct buf text;
 };
 struct process {
     size_t refs;
@@ -153,10 +153,13 @@ struct runtime {
     struct engine engines[BACKENDS_MAX];
     size_t engine_n;
     struct engine *chosen;
+    unsigned choices; /* times that the choice was forgotten: one under way is then void */
+    const struct box_backend *own; /* one more that can be named; NULL: none (tests have one) */
     struct task_mutex choosing;    /* probes wait inside */
     struct task_mutex configuring; /* INIT makes directories inside */
 
     struct map places, slots;
+    int64_t fence_max; /* most places: INIT may raise it, a restart lower it */
     struct list idle;  /* sessions that may expire, longest unused first */
     struct list ended; /* exited processes, first exited first */
     size_t ended_n;
@@ -272,6 +275,9 @@ void admission_end(struct runtime *rt);
 /* Forces a spec into the one that a grant allows (§8.2). */
 bool admission_normalise(struct runtime *rt, struct arena *a, const struct act *act, struct spec *s,
                          struct error *err);
+
+/* trim.c: blocks; for a worker. The argument is not used. */
+void box_trim(void *unused);
 
 /* control.c */
 void control_serve(struct rpc_request *r, void *connection);

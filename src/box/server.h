@@ -46,4 +46,8 @@ void box_server_stop(void);
 bool control_run(struct runtime *rt, struct rpc_transport *stolen, const char *instance,
                  const char *name, struct rpc **out, struct error *err);
 
+/* The next whole line of what a process wrote, without its end: `from` is where it begins, *scanned what
+ * was searched already, and behind the line afterwards. False: none is whole. */
+bool relay_line(const struct buf *b, size_t from, size_t *scanned, struct str *line);
+
 #endif

@@ -205,12 +205,12 @@ static void run(void *arg)
 }
 
 /* The members of a request; the message of the error names the one that is wrong. */
-static bool check(struct served *s, struct error *err)
+static bool check(struct served *s, bool missing, struct error *err)
 {
     const json_t *action = json_object_get(s->message, "action");
     const json_t *seq = json_object_get(s->message, "seq_id");
     s->face.data = json_object_get(s->message, "data");
-    if (!json_is_integer(seq))
+    if (missing || !json_is_integer(seq))
         return err_tag(err, ERR_INVALID, 0, "ValidationError", "seq_id must be an integer");
     if (!json_is_string(action) || strlen(json_string_value(action)) != json_string_length(action))
         return err_tag(err, ERR_INVALID, 0, "ValidationError", "action must be a text");
@@ -221,16 +221,19 @@ static bool check(struct served *s, struct error *err)
     return rpc_context_check(json_object_get(s->message, "context"), &s->face.context, err);
 }
 
-static const json_t *echoed(json_t *message)
+/* What answers carry: the number as it came, or -1. */
+static const json_t *echoed(json_t *message, bool *missing)
 {
-    if (!json_object_get(message, "seq_id"))
+    *missing = !json_object_get(message, "seq_id");
+    if (*missing)
         json_set(message, "seq_id", json_integer(-1));
     return json_object_get(message, "seq_id");
 }
 
 void rpc_dispatch_request(struct rpc *c, json_t *message, struct error *err)
 {
-    const json_t *seq = echoed(message);
+    bool missing;
+    const json_t *seq = echoed(message, &missing);
     if (c->running >= RPC_INFLIGHT_MAX) {
         send_failure(c, seq, NULL, S("Runtime connection is busy (max 128 concurrent actions)"));
         return;
@@ -244,7 +247,7 @@ void rpc_dispatch_request(struct rpc *c, json_t *message, struct error *err)
     s->face.rpc = c;
     s->face.impl = s;
     list_push(&c->requests, &s->node);
-    if (!check(s, err)) {
+    if (!check(s, missing, err)) {
         send_failure(c, seq, class_of(err), str_c(err->msg));
         err->code = ERR_NONE;
         s->ended = true;

@@ -46,7 +46,10 @@ bool jail_become(bool privileged, uid_t uid, int proc, char *why)
 {
     if (!privileged) /* it was made in its user namespace */
         return true;
-    if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
+    /* By number: the C library would have the threads of the runtime do it too, of which this process
+     * is a copy without them, and wait for ever for one that was just being made. */
+    if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, uid, uid, uid) < 0 ||
+        syscall(SYS_setresuid, uid, uid, uid) < 0)
         return jail_why(why, "the session's user");
     /* The files of /proc/self are root's until the process counts as an ordinary one again. */
     if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 || unshare(CLONE_NEWUSER) < 0)

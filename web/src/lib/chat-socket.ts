@@ -1,12 +1,13 @@
 import { wsUrl } from './api';
 import { KEYS, local } from './storage';
-import type { ChainItem, ChatMessage } from './types';
+import type { ChainItem, ChatMessage, ToolActivity } from './types';
 
 export type SocketState = 'connecting' | 'open' | 'waiting' | 'closed';
 
 export interface ChatHandlers {
   onState(state: SocketState, attempt: number): void;
   onMessage(message: ChatMessage): void;
+  onTool(call: ToolActivity): void;
   onError(text: string): void;
   onBroadcast(text: string): void;
   /** Connected again after a loss: what was said meanwhile has to be read anew. */
@@ -53,7 +54,7 @@ export class ChatSocket {
   }
 
   private receive(text: string) {
-    let frame: { type?: string; connection_id?: string; session_type?: string; data?: ChatMessage; message?: string };
+    let frame: { type?: string; connection_id?: string; session_type?: string; data?: unknown; message?: string };
     try {
       frame = JSON.parse(text);
     } catch {
@@ -70,7 +71,10 @@ export class ChatSocket {
         break;
       case 'response':
       case 'user_message':
-        if (frame.data && (!frame.session_type || frame.session_type === this.kind)) this.handlers.onMessage(frame.data);
+        if (frame.data && this.mine(frame.session_type)) this.handlers.onMessage(frame.data as ChatMessage);
+        break;
+      case 'tool_call':
+        if (frame.data && this.mine(frame.session_type)) this.handlers.onTool(frame.data as ToolActivity);
         break;
       case 'broadcast':
         this.handlers.onBroadcast(String(frame.message ?? ''));
@@ -81,6 +85,10 @@ export class ChatSocket {
         this.handlers.onError(String(frame.message ?? ''));
         break;
     }
+  }
+
+  private mine(kind: string | undefined): boolean {
+    return !kind || kind === this.kind;
   }
 
   private lost(socket: WebSocket) {

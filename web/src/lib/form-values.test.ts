@@ -26,8 +26,8 @@ describe('initial values', () => {
   });
 
   it('does not touch the stored value of a field that is not offered', () => {
-    const fields = [field({ name: 'tools', type: 'rich-tools-selector', default: [] })];
-    expect(submitValues(fields, initialValues(fields, { tools: ['exec'] }))).toEqual({ tools: ['exec'] });
+    const fields = [field({ name: 'kb', type: 'resources-selector', default: [] })];
+    expect(submitValues(fields, initialValues(fields, { kb: ['one'] }))).toEqual({ kb: ['one'] });
   });
 });
 

@@ -7,7 +7,6 @@ const FIELD_TYPES_NOT_OFFERED = new Set([
   'qr-code-login',
   'plugin-selector',
   'tools-selector',
-  'rich-tools-selector',
   'resources-selector',
   'knowledge-base-selector',
   'knowledge-base-multi-selector',

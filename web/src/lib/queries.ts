@@ -1,7 +1,7 @@
 import { QueryClient, useQuery } from '@tanstack/react-query';
 import { ApiError, api } from './api';
 import type {
-  Adapter, Bot, BotHealth, ConfigDoc, Model, ModelKind, Pipeline, Provider, Requester,
+  Adapter, Bot, BotHealth, ConfigDoc, Model, ModelKind, Pipeline, Provider, Requester, ToolRow,
 } from './types';
 
 export const queryClient = new QueryClient({
@@ -52,6 +52,8 @@ export const useProviders = (enabled = true) =>
     queryFn: async () => (await api.get<{ providers: Provider[] }>('/provider/providers')).providers,
     enabled,
   });
+export const useTools = () =>
+  useQuery({ queryKey: ['tools'], queryFn: async () => (await api.get<{ tools: ToolRow[] }>('/tools')).tools });
 export const useRequesters = () =>
   useQuery({
     queryKey: ['requesters'],

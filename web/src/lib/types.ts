@@ -255,6 +255,33 @@ export interface ChatMessage {
   timestamp: string;
   is_final: boolean;
   connection_id?: string;
+  /** Of an agent's answer in the debug chat: what it called on the way. */
+  tool_calls?: ToolActivity[];
+}
+
+/** A tool call of a turn, while it runs and when it has ended. */
+export interface ToolActivity {
+  id: string;
+  turn_id?: string;
+  name: string;
+  source?: string | null;
+  arguments: string;
+  status: 'running' | 'success' | 'error';
+  result?: string;
+  duration_ms?: number;
+}
+
+/** A row of `GET /tools`. `call_name` is there when another tool has the name. */
+export interface ToolRow {
+  name: string;
+  call_name?: string;
+  name_clash?: boolean;
+  description: string;
+  human_desc: string;
+  parameters: Record<string, unknown>;
+  source: 'builtin' | 'skill' | 'plugin' | 'mcp';
+  source_name: string;
+  source_id?: string;
 }
 
 export interface MonMessage {

@@ -12,6 +12,7 @@ import { Popover } from '@/ui/overlay';
 import { ListField } from './list-field';
 import { FallbackField, ModelField } from './model-fields';
 import { PromptField } from './prompt-field';
+import { ToolsField } from './tools-field';
 import { BotField, DownloadField, EmbedField, SuggestField, WebhookField } from './special-fields';
 
 const KNOWN = new Set(['string', 'text', 'select', 'secret', 'json']);
@@ -43,6 +44,7 @@ export function DynamicForm({
           value={values[field.name]}
           values={values}
           set={(value) => onChange({ ...values, [field.name]: value })}
+          merge={(part) => onChange({ ...values, ...part })}
           system={system}
           error={errors[field.name]}
           inert={isInert(field, values, external, system)}
@@ -76,13 +78,15 @@ interface RowProps {
   value: unknown;
   values: Values;
   set: (value: unknown) => void;
+  /** For the few controls that own more than one key. */
+  merge: (part: Values) => void;
   system: SystemContext;
   error?: FieldError;
   inert: boolean;
   readOnly: boolean;
 }
 
-function FieldRow({ field, value, values, set, system, error, inert, readOnly }: RowProps) {
+function FieldRow({ field, value, values, set, merge, system, error, inert, readOnly }: RowProps) {
   const { t } = useTranslation();
   const label = pick(field.label) || field.name;
   const hint = pick(field.description) || undefined;
@@ -102,7 +106,10 @@ function FieldRow({ field, value, values, set, system, error, inert, readOnly }:
   const known = KNOWN.has(field.type) || isNumberType(field.type) || isListType(field.type) || field.type.endsWith('-selector') || field.type === 'prompt-editor';
   return (
     <Field label={label} hint={known ? hint : <>{hint} {t('form.unknownType', { type: field.type })}</>} error={message} required={field.required} trailing={trailing}>
-      {(control) => <Control field={field} value={value} set={set} disabled={disabled} control={control} />}
+      {(control) =>
+        field.type === 'rich-tools-selector'
+          ? <ToolsField values={values} merge={merge} disabled={disabled} control={control} />
+          : <Control field={field} value={value} set={set} disabled={disabled} control={control} />}
     </Field>
   );
 }

@@ -7,7 +7,7 @@ import type { MonTool } from '@/lib/types';
 import { cn, formatDuration, formatNumber, formatTime, parseTime } from '@/lib/utils';
 import { Badge, Notice, type Tone } from '@/ui/feedback';
 
-const TONE: Record<string, Tone> = { success: 'ok', error: 'bad', pending: 'warn' };
+const TONE: Record<string, Tone> = { success: 'ok', error: 'bad', pending: 'warn', running: 'accent' };
 
 function plain(content: string | undefined): string {
   return parseChain(content)
@@ -24,7 +24,7 @@ export function ToolEntry({ tool }: { tool: MonTool }) {
         <Wrench className="size-3.5 text-muted" aria-hidden />
         <span className="min-w-0 flex-1 truncate font-mono">{tool.tool_name}</span>
         <Badge tone={TONE[tool.status] ?? 'neutral'}>{t(`status.${tool.status}`, { defaultValue: tool.status })}</Badge>
-        <span className="text-muted tabular-nums">{formatDuration(tool.duration)}</span>
+        {tool.status !== 'running' && <span className="text-muted tabular-nums">{formatDuration(tool.duration)}</span>}
         <ChevronDown className={cn('size-3.5 text-muted transition-transform', open && 'rotate-180')} aria-hidden />
       </button>
       {open && (

@@ -3,10 +3,12 @@ import { useTranslation } from 'react-i18next';
 import { AtSign, Code, FileText, MessagesSquare, Paperclip, Reply, RotateCcw, SendHorizontal, X } from 'lucide-react';
 import { toast } from 'sonner';
 import { ChainView } from '@/components/chain-view';
+import { ToolEntry } from '@/components/monitor/turn-card';
 import { api } from '@/lib/api';
 import { ChatSocket, mergeMessage, withPictures, type SocketState } from '@/lib/chat-socket';
 import { errorText } from '@/lib/errors';
-import type { ChainItem, ChatMessage } from '@/lib/types';
+import { asEntry, mergeActivity } from '@/lib/tools';
+import type { ChainItem, ChatMessage, ToolActivity } from '@/lib/types';
 import { cn, formatTime } from '@/lib/utils';
 import { Button, IconButton } from '@/ui/button';
 import { Badge, Card, EmptyState, ErrorState, Notice, Spinner } from '@/ui/feedback';
@@ -67,6 +69,8 @@ function Conversation({ pipeline, kind, onState, children }: {
   const [raw, setRaw] = useState(false);
   const [quote, setQuote] = useState<ChatMessage | null>(null);
   const [waiting, setWaiting] = useState(false);
+  // What the agent does in the turn under way; its answer brings the whole list along.
+  const [work, setWork] = useState<ToolActivity[]>([]);
   const [resetting, setResetting] = useState(false);
   const socket = useRef<ChatSocket | null>(null);
   const list = useRef<HTMLDivElement>(null);
@@ -103,7 +107,12 @@ function Conversation({ pipeline, kind, onState, children }: {
         const pictures = mine ? (sent.current.shift() ?? []) : [];
         setMessages((old) => mergeMessage(old ?? [], withPictures(message, pictures)));
         setWaiting(message.role === 'user' || !message.is_final);
+        if (message.role === 'user' || message.tool_calls) setWork([]);
         if (message.role === 'user') setProblem(null);
+      },
+      onTool: (call) => {
+        setWork((old) => mergeActivity(old[0]?.turn_id === call.turn_id ? old : [], call));
+        setWaiting(true);
       },
       onError: (text) => {
         setWaiting(false);
@@ -120,7 +129,7 @@ function Conversation({ pipeline, kind, onState, children }: {
   useEffect(() => {
     const el = list.current;
     if (el && stick.current) el.scrollTop = el.scrollHeight;
-  }, [messages, waiting]);
+  }, [messages, waiting, work]);
 
   const send = (chain: ChainItem[], pictures: string[]): boolean => {
     stick.current = true;
@@ -136,7 +145,8 @@ function Conversation({ pipeline, kind, onState, children }: {
   };
 
   const last = messages?.[messages.length - 1];
-  const typing = waiting && (!last || last.role === 'user');
+  const growing = last?.role === 'assistant' && !last.is_final;
+  const typing = waiting && (!last || last.role === 'user') && work.length === 0;
   const [slow, setSlow] = useState(false);
   useEffect(() => {
     setSlow(false);
@@ -183,8 +193,9 @@ function Conversation({ pipeline, kind, onState, children }: {
           <EmptyState icon={<MessagesSquare aria-hidden />} title={t('chat.empty')}>{t(kind === 'group' ? 'chat.emptyGroup' : 'chat.emptyHint')}</EmptyState>
         )}
         {messages?.map((message) => (
-          <Bubble key={`${message.role}-${message.id}`} message={message} raw={raw} onQuote={() => setQuote(message)} />
+          <Bubble key={`${message.role}-${message.id}`} message={message} work={growing && message === last ? work : []} raw={raw} onQuote={() => setQuote(message)} />
         ))}
+        {work.length > 0 && !growing && <Work calls={work} />}
         {typing && (
           <div className="flex items-center gap-1 self-start rounded-xl bg-sunken px-4 py-3" role="status" aria-label={t('chat.thinking')}>
             {[0, 1, 2].map((n) => (
@@ -217,7 +228,17 @@ function Conversation({ pipeline, kind, onState, children }: {
   );
 }
 
-function Bubble({ message, raw, onQuote }: { message: ChatMessage; raw: boolean; onQuote: () => void }) {
+/** The calls of a turn in their order, folded. */
+function Work({ calls }: { calls: ToolActivity[] }) {
+  const { t } = useTranslation();
+  return (
+    <div role="group" aria-label={t('chat.work')} className="flex w-[34rem] max-w-full flex-col gap-1.5 self-start">
+      {calls.map((call, index) => <ToolEntry key={`${index}-${call.id}`} tool={asEntry(call, index)} />)}
+    </div>
+  );
+}
+
+function Bubble({ message, work, raw, onQuote }: { message: ChatMessage; work: ToolActivity[]; raw: boolean; onQuote: () => void }) {
   const { t, i18n } = useTranslation();
   const mine = message.role === 'user';
   const chain = message.message_chain ?? [];
@@ -228,8 +249,10 @@ function Bubble({ message, raw, onQuote }: { message: ChatMessage; raw: boolean;
   const lead = first > 0 ? parts.slice(0, first) : [];
   const rest = parts.slice(Math.max(first, 0)).filter((item) => item.type !== 'Plain');
   const body = texts.join('') || (parts.length === 0 ? message.content : '');
+  const calls = message.tool_calls ?? work;
   return (
     <div className={cn('group flex max-w-[min(46rem,88%)] flex-col gap-1', mine ? 'items-end self-end' : 'items-start self-start')} data-role={message.role} data-final={message.is_final}>
+      {calls.length > 0 && <Work calls={calls} />}
       <div className={cn('max-w-full rounded-xl px-3.5 py-2.5 text-sm', mine ? 'bg-accent-soft' : 'bg-sunken')}>
         {mine || raw ? (
           mine ? <ChainView chain={chain.length > 0 ? chain : [{ type: 'Plain', text: message.content }]} /> : <pre className="font-mono text-[13px] whitespace-pre-wrap">{body}</pre>
