@@ -582,7 +582,8 @@ TEST(files_elsewhere)
 
 static json_t *records(size_t n)
 {
-    assert_true(db_drain(lab.store.db, &lab.err)); /* the end of a call is written behind its answer */
+    assert_true(
+        db_drain(lab.store.db, &lab.err)); /* the end of a call is written behind its answer */
     json_t *rows = audit_list(&lab.store, &lab.query.scope, NULL, -1, 0, &lab.err);
     assert_int_equal(json_array_size(rows), n);
     return rows;
