@@ -376,8 +376,8 @@ const struct record *admission_check(struct runtime *rt, const struct place *p, 
 }
 
 /* The one directory of a workspace, made if it is missing; links on the way are refused. */
-static const char *tenant_directory(struct runtime *rt, struct arena *a, const struct act *act,
-                                    struct error *err)
+const char *admission_directory(struct runtime *rt, struct arena *a, const struct act *act,
+                                struct error *err)
 {
     auto_mem char *where = mem_alloc(BOX_PATH_MAX + 1);
     struct conf *c = conf_ref(rt->conf);
@@ -419,7 +419,7 @@ bool admission_normalise(struct runtime *rt, struct arena *a, const struct act *
         return refuse(err, "workdir must lie below /workspace in managed sandboxes");
     if (!trusted_mounts(s, err))
         return false;
-    const char *directory = tenant_directory(rt, a, act, err);
+    const char *directory = admission_directory(rt, a, act, err);
     if (!directory)
         return false;
     if (s->host_path && strcmp(path_normal(a, str_c(s->host_path)), directory) != 0)

@@ -1,4 +1,5 @@
 /* control: the actions, and who may call them (box.md §2.7, §4). */
+#include "box/box.h"
 #include "box/server.h"
 
 #include <errno.h>
@@ -250,6 +251,51 @@ static json_t *do_status(struct call *c, struct error *err)
     return runtime_status(c->rt, c->act.place, c->act.generation);
 }
 
+/* ---- files (an extension: §13.3 #17) ------------------------------------------------------------- */
+
+struct file_work {
+    int root;
+    enum box_file_tool tool;
+    const json_t *args;
+    json_t *result;
+    struct error *err;
+};
+
+static void run_file_work(void *arg)
+{
+    struct file_work *w = arg;
+    w->result = box_file_run(w->root, w->tool, w->args, w->err);
+}
+
+/* {host_path, tool, args}: a file operation of the core's tools in a directory that only the runtime
+ * sees; what may be mounted may be worked in. */
+static json_t *do_file(struct call *c, struct error *err)
+{
+    auto_mem char *where = mem_alloc(BOX_PATH_MAX + 1);
+    const char *path = json_z_or(c->r->data, "host_path", "");
+    struct str name = json_s(c->r->data, "tool");
+    struct file_work w = {.args = json_object_get(c->r->data, "args"), .err = err};
+    while (w.tool < BOX_FILE_TOOLS && !str_eqz(name, box_file_tool_name(w.tool)))
+        w.tool++;
+    if (w.tool == BOX_FILE_TOOLS || !json_is_object(w.args) || strlen(path) > BOX_PATH_MAX) {
+        spec_refuse(err, "host_path, tool and args must say what is to be done");
+        return NULL;
+    }
+    if (c->rt->conf->policy.required && !(path = admission_directory(c->rt, c->a, &c->act, err)))
+        return NULL;
+    if (!where)
+        return NULL;
+    struct conf *conf = conf_ref(c->rt->conf);
+    w.root = mount_open(conf, path, true, "host_path", where, err);
+    conf_unref(conf);
+    if (w.root < 0)
+        return NULL;
+    if (!task_work(run_file_work, &w, err))
+        w.result = NULL;
+    close(w.root);
+    return w.result;
+}
+
 /* ---- managed processes ----------------------------------------------------------------------------- */
 
 static json_t *do_start_process(struct call *c, struct error *err)
@@ -341,6 +387,7 @@ static const struct action {
     {"box_start_managed_process", SANDBOX, do_start_process},
     {"box_get_managed_process", SANDBOX, do_get_process},
     {"box_stop_managed_process", SANDBOX, do_stop_process},
+    {"box_file", SANDBOX, do_file},
 };
 
 static bool denied(struct error *err, const char *text)

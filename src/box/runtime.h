@@ -272,6 +272,9 @@ const struct record *admission_check(struct runtime *rt, const struct place *p, 
                                      struct error *err);
 void admission_expire(struct runtime *rt);
 void admission_end(struct runtime *rt);
+/* The one directory of the act's workspace, made if missing; NULL: BoxAdmissionError. */
+const char *admission_directory(struct runtime *rt, struct arena *a, const struct act *act,
+                                struct error *err);
 /* Forces a spec into the one that a grant allows (§8.2). */
 bool admission_normalise(struct runtime *rt, struct arena *a, const struct act *act, struct spec *s,
                          struct error *err);

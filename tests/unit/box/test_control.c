@@ -248,6 +248,34 @@ FIBER_TEST(test_self_heal)
     rig_close(&l);
 }
 
+/* §13.3 #17: files of a directory that only the runtime sees, without a program inside. */
+FIBER_TEST(test_files)
+{
+    struct error err;
+    char place[128];
+    rig_open(&l, "fake", NULL);
+    snprintf(place, sizeof(place), "%s/mounts/files", l.root);
+    rig_ok(&l, "box_file",
+           json_pack("{s:s,s:s,s:{s:s,s:s}}", "host_path", place, "tool", "write", "args", "path",
+                     "/workspace/a/b.txt", "content", "hello"));
+    json_t *got = rig_call(&l, "box_file",
+                           json_pack("{s:s,s:s,s:{s:s}}", "host_path", place, "tool", "read",
+                                     "args", "path", "/workspace/a/b.txt"),
+                           &err);
+    MUST(got);
+    CHECK(strcmp(json_z_or(got, "content", ""), "hello") == 0);
+    json_decref(got);
+    rig_fails(&l, "box_file",
+              json_pack("{s:s,s:s,s:{s:s}}", "host_path", "/etc", "tool", "read", "args", "path",
+                        "/workspace/passwd"),
+              "BoxValidationError: host_path");
+    rig_fails(&l, "box_file",
+              json_pack("{s:s,s:s,s:{}}", "host_path", place, "tool", "exec", "args"),
+              "BoxValidationError");
+    CHECK(fake.started == 0);
+    rig_close(&l);
+}
+
 int main(void)
 {
     base_init();
@@ -262,6 +290,7 @@ int main(void)
                                        cmocka_unit_test(test_default_workspace),
                                        cmocka_unit_test(test_relative_root),
                                        cmocka_unit_test(test_choice),
-                                       cmocka_unit_test(test_self_heal)};
+                                       cmocka_unit_test(test_self_heal),
+                                       cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

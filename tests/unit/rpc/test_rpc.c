@@ -103,7 +103,7 @@ static void lab_close(void)
 static json_t *ask(const char *action, json_t *data, struct error *err)
 {
     *err = (struct error){0};
-    return rpc_call(lab.a.rpc, action, data, NULL, 20000, err);
+    return rpc_call(lab.a.rpc, action, data, NULL, 60000, err);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -129,7 +129,7 @@ FIBER_TEST(test_large)
 {
     struct error err;
     lab_open();
-    size_t n = 3 << 20;
+    size_t n = 1 << 20;
     char *text = mem_alloc(n + 1);
     memset(text, '"', n);
     json_t *got = ask("echo", json_pack("{s:s}", "x", text), &err);
