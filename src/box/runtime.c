@@ -137,11 +137,14 @@ static void apply(void *arg)
 /* After the configuration, off its way: the backend is looked at before the first session needs it. */
 static void warm_up(void *arg)
 {
-    struct error ignored;
-    if (!engine_ready(arg, &ignored) && ignored.code == ERR_CANCELED)
-        return;
-    if (!task_work(box_trim, NULL, &ignored))
-        log_debug("box", "no memory was given back: %s", ignored.msg);
+    struct error err = {0};
+    /* Once before, since a probe may take its time, and once for what it needed. */
+    for (int i = 0; i < 2 && err.code != ERR_CANCELED; i++) {
+        if (!task_work(box_trim, NULL, &err))
+            log_debug("box", "no memory was given back: %s", err.msg);
+        else if (i == 0 && !engine_ready(arg, &err))
+            log_debug("box", "no backend yet: %s", err.msg);
+    }
 }
 
 /* Sections of backends, of this payload only. */

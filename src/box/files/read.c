@@ -136,7 +136,7 @@ static json_t *take_lines(struct files_lines *l, struct text *t, const struct fi
         case LINE_TEXT:
             if (take(t, &shown, buf_view(&line), ended))
                 break;
-            /* fall through */
+            __attribute__((fallthrough));
         case LINE_LONG: return too_long(t) ? text_result(t, err) : files_done(NULL, err);
         }
     }
