@@ -16,7 +16,9 @@ enum {
 /* A tool call under way. Arguments come in small pieces, so they are collected here and not in
  * JSON. */
 struct call_state {
+    int64_t wire;             /* the index that the server gives it */
     json_t *id, *type, *name; /* strings or NULL */
+    bool own_id;              /* the id is ours, as long as the server gives none */
     json_t *fields;
     struct buf arguments;
     size_t sent; /* bytes of the arguments that have gone out in fragments */
@@ -36,7 +38,7 @@ struct llm_stream {
     struct buf text; /* all visible text */
     struct buf reasoning;
     struct think think;
-    struct call_state *calls; /* by index */
+    struct call_state *calls; /* as they began */
     size_t call_count;
     json_t *fragments;     /* of the delta under way */
     json_t *blocks;        /* Anthropic thinking blocks, merged; the open one's text is in … */
@@ -181,18 +183,40 @@ static void on_blocks(struct llm_stream *s, const json_t *blocks, bool shown)
 
 /* ---- tool calls ------------------------------------------------------------------------------ */
 
-static struct call_state *call_at(struct llm_stream *s, size_t index)
+static struct call_state *call_new(struct llm_stream *s, int64_t wire)
 {
-    if (index >= s->call_count) {
-        size_t count = index + 1;
-        struct call_state *calls = mem_realloc(s->calls, count * sizeof(struct call_state));
-        if (!calls)
-            return NULL;
-        s->calls = calls;
-        while (s->call_count < count)
-            calls[s->call_count++] = (struct call_state){.arguments = BUF(TEXT_MAX)};
+    if (s->call_count == CALLS_MAX)
+        return NULL;
+    struct call_state *calls =
+        mem_realloc(s->calls, (s->call_count + 1) * sizeof(struct call_state));
+    if (!calls) {
+        out_of_memory(s);
+        return NULL;
     }
-    return &s->calls[index];
+    s->calls = calls;
+    s->calls[s->call_count] = (struct call_state){.wire = wire, .arguments = BUF(TEXT_MAX)};
+    return &s->calls[s->call_count++];
+}
+
+/* The call that a fragment belongs to: by its id, else the latest of its index. A new id with a name begins a new call, also
+ * where the server gives all calls one index; without a name it does not: there are servers that make one up for each
+ * fragment. NULL: none (too many, or memory). */
+static struct call_state *call_of(struct llm_stream *s, const json_t *fragment, size_t position)
+{
+    int64_t wire = json_i_or(fragment, "index", (int64_t)position);
+    struct str id = json_s(fragment, "id");
+    bool named = json_s(json_object_get(fragment, "function"), "name").n > 0;
+    struct call_state *same = NULL;
+    for (size_t i = 0; i < s->call_count; i++) {
+        struct call_state *c = &s->calls[i];
+        if (id.n > 0 && !c->own_id && str_eq(json_sv(c->id), id))
+            return c;
+        if (c->wire == wire)
+            same = c;
+    }
+    if (same && (id.n == 0 || !named || !same->id || same->own_id))
+        return same;
+    return wire < 0 || wire >= CALLS_MAX ? NULL : call_new(s, wire);
 }
 
 static void calls_free(struct llm_stream *s)
@@ -241,8 +265,10 @@ static void emit_fragment(struct llm_stream *s, size_t index, struct call_state 
     if (!c->name)
         return;
     snprintf(id, sizeof(id), "call_%zu", index);
-    if (!c->id)
+    if (!c->id) {
         c->id = json_string(id);
+        c->own_id = true;
+    }
     if (!s->fragments)
         s->fragments = json_array();
     struct str fresh = c->arguments.n > c->sent
@@ -258,16 +284,14 @@ static void emit_fragment(struct llm_stream *s, size_t index, struct call_state 
 static void on_call(struct llm_stream *s, const json_t *call, size_t position)
 {
     const json_t *function = json_object_get(call, "function");
-    int64_t index = json_i_or(call, "index", (int64_t)position);
-    if (index < 0 || index >= CALLS_MAX)
+    struct call_state *c = call_of(s, call, position);
+    if (!c)
         return;
-    struct call_state *c = call_at(s, (size_t)index);
-    if (!c) {
-        out_of_memory(s);
-        return;
-    }
     s->something = true;
-    keep_text(&c->id, json_object_get(call, "id"));
+    if (json_s(call, "id").n > 0 && (!c->id || c->own_id)) {
+        keep_text(&c->id, json_object_get(call, "id"));
+        c->own_id = false;
+    }
     keep_text(&c->type, json_object_get(call, "type"));
     keep_text(&c->name, json_object_get(function, "name"));
     merge_fields(c, json_object_get(call, "provider_specific_fields"));
@@ -280,7 +304,7 @@ static void on_call(struct llm_stream *s, const json_t *call, size_t position)
         ok = json_put(&c->arguments, arguments);
     if (!ok)
         too_large(s);
-    emit_fragment(s, (size_t)index, c);
+    emit_fragment(s, (size_t)(c - s->calls), c);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */

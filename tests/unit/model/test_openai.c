@@ -308,6 +308,72 @@ static void body_tools(void)
     model_unref(m);
 }
 
+#define CALL(id, index, function) "{\"id\":" id ",\"index\":" index ",\"function\":{" function "}}"
+#define CALLS(...)                DELTA("{\"tool_calls\":[" __VA_ARGS__ "]}")
+
+/* How servers of different kinds tell calls apart. */
+static void body_call_fragments(void)
+{
+    static const struct {
+        const char *stream, *names, *arguments;
+    } cases[] = {
+        /* one index for all, each with an id of its own */
+        {CALLS(CALL("\"a\"", "0", "\"name\":\"x\",\"arguments\":\"{}\""))
+             CALLS(CALL("\"b\"", "0", "\"name\":\"y\",\"arguments\":\"[]\"")),
+         "a:x b:y", "{} []"},
+        /* a new id for each fragment of one call */
+        {CALLS(CALL("\"a\"", "0", "\"name\":\"x\",\"arguments\":\"{\""))
+             CALLS(CALL("\"b\"", "0", "\"arguments\":\"}\"")),
+         "a:x", "{}"},
+        /* no index; the id again, then none */
+        {CALLS(CALL("\"a\"", "null", "\"name\":\"x\",\"arguments\":\"\""))
+             CALLS(CALL("\"a\"", "null", "\"name\":\"\",\"arguments\":\"{\""))
+                 CALLS(CALL("\"\"", "null", "\"arguments\":\"}\"")),
+         "a:x", "{}"},
+        /* no index, two ids */
+        {CALLS(CALL("\"a\"", "null", "\"name\":\"x\",\"arguments\":\"{}\""))
+             CALLS(CALL("\"b\"", "null", "\"name\":\"y\",\"arguments\":\"[\""))
+                 CALLS(CALL("null", "null", "\"arguments\":\"]\"")),
+         "a:x b:y", "{} []"},
+        /* the id comes behind the name */
+        {CALLS(CALL("null", "0", "\"name\":\"x\",\"arguments\":\"{\""))
+             CALLS(CALL("\"a\"", "0", "\"name\":\"x\",\"arguments\":\"}\"")),
+         "a:x", "{}"},
+        /* interleaved, and an index that is none */
+        {CALLS(CALL("\"a\"", "0", "\"name\":\"x\"") "," CALL("\"b\"", "1", "\"name\":\"y\""))
+             CALLS(CALL("null", "1", "\"arguments\":\"[]\"") "," CALL(
+                 "null", "0", "\"arguments\":\"{}\"")) CALLS(CALL("\"c\"", "-1", "\"name\":\"z\"")),
+         "a:x b:y", "{} []"},
+    };
+    struct model *m = make_plain();
+    for (size_t i = 0; i < array_len(cases); i++) {
+        struct result r;
+        char stream[4096], names[256] = "", arguments[256] = "";
+        snprintf(stream, sizeof stream, "%s%s%s", cases[i].stream, STOP, DONE);
+        script(stream, NULL, NULL);
+        ask(m, (struct llm_request){0}, true, &r);
+        check(r.ok);
+        size_t k, n = 0, o = 0;
+        json_t *c;
+        json_array_foreach (json_object_get(r.answer.message, "tool_calls"), k, c) {
+            const json_t *f = json_object_get(c, "function");
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s%s:%s", k ? " " : "",
+                                  json_z(c, "id"), json_z(f, "name"));
+            o += (size_t)snprintf(arguments + o, sizeof arguments - o, "%s%s", k ? " " : "",
+                                  json_z(f, "arguments"));
+        }
+        check_text(str_c(names), cases[i].names);
+        check_text(str_c(arguments), cases[i].arguments);
+        done(&r);
+    }
+    model_unref(m);
+}
+
+static void test_call_fragments(void **state)
+{
+    run(body_call_fragments);
+}
+
 static void test_tools(void **state)
 {
     run(body_tools);
@@ -708,13 +774,13 @@ int main(void)
 {
     base_init();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_request),     cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_tools),       cmocka_unit_test(test_reasoning),
-        cmocka_unit_test(test_usage),       cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_errors),      cmocka_unit_test(test_repeats),
-        cmocka_unit_test(test_unreachable), cmocka_unit_test(test_embed),
-        cmocka_unit_test(test_rerank),      cmocka_unit_test(test_scan),
-        cmocka_unit_test(test_bursts),
+        cmocka_unit_test(test_request),   cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_tools),     cmocka_unit_test(test_call_fragments),
+        cmocka_unit_test(test_reasoning), cmocka_unit_test(test_usage),
+        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_repeats),   cmocka_unit_test(test_unreachable),
+        cmocka_unit_test(test_embed),     cmocka_unit_test(test_rerank),
+        cmocka_unit_test(test_scan),      cmocka_unit_test(test_bursts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
