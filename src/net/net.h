@@ -212,6 +212,8 @@ struct ws_opts {
     size_t message_max; /* bytes of a received message; default 10 MiB; over it: closed with 1009 */
     size_t queue_max;   /* bytes queued to send; default 8 MiB; over it ws_send fails with
                            ERR_CAPACITY */
+    size_t frame_max;   /* a frame of this size at most is taken whole while no more than queue_max
+                           waits, so that one message cannot fill the queue; default 0: none */
     int ping_ms;        /* own pings and dead-peer check; 0: none */
     const char *subprotocol; /* ws_accept: selected when the client offers it; NULL: none is */
     bool no_proxy;           /* ws_connect: straight to the host */
