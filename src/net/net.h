@@ -244,11 +244,12 @@ struct ws *ws_connect(const char *url, const struct http_header *headers, size_t
 
 /* ---- HTTP client (libcurl multi on the loop) ----------------------------------------------- */
 enum http_call_flags {
-    /* A tenant's URL: refuse loopback, private, link-local… addresses unless allow-listed. */
+    /* Refuse loopback, private, link-local… addresses unless allow-listed. */
     HTTP_CALL_NO_PRIVATE = 1,
     HTTP_CALL_NO_PROXY = 2,
-    HTTP_CALL_FOLLOW = 4, /* up to 5 redirects, same policy for each */
-    HTTP_CALL_SMALL = 8,  /* the answer comes little by little: a small buffer does */
+    HTTP_CALL_FOLLOW = 4,  /* up to 5 redirects, same policy for each */
+    HTTP_CALL_SMALL = 8,   /* the answer comes little by little: a small buffer does */
+    HTTP_CALL_TENANT = 16, /* a URL that a workspace gave: NO_PRIVATE where the operator wants it */
 };
 struct http_call {
     const char *method; /* "GET", "POST" … */
@@ -294,6 +295,7 @@ bool http_stream_sent(const struct http_stream *s);
 struct http_client_opts {
     const char *proxy_http, *proxy_https, *ca_file;
     const char *const *allow_private; /* NULL-terminated CIDRs or NULL */
+    bool refuse_private;              /* HTTP_CALL_TENANT means HTTP_CALL_NO_PRIVATE */
     size_t keep_idle;                 /* default 256 */
 };
 bool http_client_init(const struct http_client_opts *opts, struct error *err) warn_unused;
