@@ -106,6 +106,12 @@ static void test_copies(void **state)
     assert_true(str_eqz(str_fmt(a, "%s-%d", "x", 5), "x-5"));
     assert_string_equal(z_fmt(a, STR_FMT "!", STR_ARG(S("hi"))), "hi!");
     assert_string_equal(z_fmt(a, STR_FMT "!", STR_ARG(STR_NONE)), "!");
+    for (int n = 250; n < 260; n++) { /* around the length that is written once */
+        struct str s = str_fmt(a, "%0*d", n, 7);
+        assert_int_equal(s.n, n);
+        assert_int_equal(strlen(s.p), n);
+        assert_true(s.p[0] == '0' && s.p[n - 1] == '7');
+    }
     assert_true(str_eqz(str_lower(a, S("ÄBC-Xyz")), "Äbc-xyz"));
     while (arena_alloc(a, 64)) {
     }
