@@ -7,7 +7,7 @@ enum {
     RECORD_DELAY_MS = 200,
     RECORDS_PER_TX = 512,
     RECORDS_MAX = 20000,
-    SLICE_LEAST = 24, /* records of a slice: less than a millisecond … */
+    SLICE_LEAST = 64, /* records of a slice, about 2 ms; fewer would write pages more often … */
     SLICE_SHARE = 32, /* … and more when many wait, so that writing keeps up with what comes */
     KINDS_MAX = 8,
 };
