@@ -76,6 +76,7 @@ char *mem_strndup(const char *p, size_t n); /* NUL-terminated copy */
 /* Fails the nth allocation from now (1 = next) and, if `repeat`, all after it; 0 turns it off.
  * Thread-local. For tests. */
 void mem_fail_after(long nth, bool repeat);
+unsigned long mem_failures(void); /* grows with each allocation of this thread that fails */
 /* Live blocks of this process since start (atomic); a test asserts that it returns to its old
  * value. */
 long mem_live(void);

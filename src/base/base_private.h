@@ -19,8 +19,6 @@
 void *mem_raw(size_t size);
 /* Counts one allocation against mem_fail_after; true when it has to fail. */
 bool mem_must_fail(void);
-/* Allocations of this thread that have failed so far. */
-unsigned long mem_failures(void);
 /* Memory for jansson's token buffer while one text is read by this thread; NULL ends it. jansson 2.14
  * does not notice that the buffer could not grow and then writes behind its end. */
 void mem_reserve(char *p, size_t n);

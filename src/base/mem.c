@@ -31,6 +31,7 @@ bool mem_must_fail(void)
     if (!fail_repeat) {
         fail_in = 0;
     }
+    failures++;
     return true;
 }
 

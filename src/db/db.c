@@ -40,6 +40,21 @@ bool db_tx_fail(struct db_tx *tx, const struct error *err)
     return false;
 }
 
+bool db_tx_settle(const struct db_tx *tx, bool ok, struct error *err)
+{
+    if (mem_failures() != tx->failures) {
+        return err_set(err, ERR_NOMEM, "out of memory in a transaction");
+    }
+    if (!ok && err->code == ERR_NONE) {
+        return err_set(err, ERR_INTERNAL, "a transaction failed without a reason");
+    }
+    if (ok && tx->failed) {
+        *err = tx->cause;
+        return err_wrap(err, "transaction rolled back");
+    }
+    return ok;
+}
+
 void db_count_touched(struct db *db, uint32_t touched)
 {
     for (; touched; touched &= touched - 1) {

@@ -158,20 +158,14 @@ static void job_run(struct db *db, struct sq_conn *c, struct sq_job *j, bool wri
         return;
     }
     struct db_tx tx = {.db = db, .kind = DB_SQLITE, .scope = j->scope, .sq = c, .writes = write};
+    tx.failures = mem_failures();
     tx.arena = arena_new(DB_TX_ARENA_MAX);
     if (!tx.arena) {
         err_set(j->err, ERR_NOMEM, "no memory for a transaction");
         return;
     }
     j->err->code = ERR_NONE;
-    j->ok = j->fn(&tx, j->arg, j->err);
-    if (j->ok && tx.failed) {
-        *j->err = tx.cause;
-        err_wrap(j->err, "transaction rolled back");
-        j->ok = false;
-    } else if (!j->ok && j->err->code == ERR_NONE) {
-        err_set(j->err, ERR_INTERNAL, "a transaction failed without a reason");
-    }
+    j->ok = db_tx_settle(&tx, j->fn(&tx, j->arg, j->err), j->err);
     j->touched = tx.touched;
     arena_free(tx.arena);
 }

@@ -179,7 +179,7 @@ json_t *session_load(const struct store *st, const struct scope *scope, const ch
 {
     struct load l = {
         .workspace = scope->workspace, .bot = bot, .type = type, .id = id, .max_turns = max_turns};
-    return db_read(st->db, scope_db(scope), do_load, &l, err) ? l.out : NULL;
+    return store_result(db_read(st->db, scope_db(scope), do_load, &l, err), &l.out);
 }
 
 /* ---- removal and counts ------------------------------------------------------------------------------------------------------ */

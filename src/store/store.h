@@ -15,6 +15,14 @@ struct store {
     char instance[256];
 };
 
+/* The result of a unit of work, handed over: none where its commit failed. */
+static inline json_t *store_result(bool ok, json_t **result)
+{
+    if (!ok)
+        json_decref(steal(*result));
+    return steal(*result);
+}
+
 /* ---- column tables --------------------------------------------------------------------------------------------------------- */
 enum col_type { COL_STR, COL_TEXT, COL_JSON, COL_INT, COL_FLOAT, COL_BOOL, COL_TIME, COL_BLOB };
 enum col_flags {
