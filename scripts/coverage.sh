@@ -7,6 +7,7 @@
 . "$(dirname "$0")/common.sh"
 need_python
 need_node # e2e walks the panel with it
+scripts/build_panel.sh deps
 dir=$(configure_variant coverage)
 ninja -C "$dir" -j "$JOBS" all
 out=$PWD/$dir/coverage
