@@ -195,7 +195,15 @@ const char *str_z(struct arena *a, struct str s)
 /* Short texts, which most are, are written once and copied; printf counts no faster than it writes. */
 static struct str printf_like(2, 0) format(struct arena *a, const char *fmt, va_list ap)
 {
-    char brief[256];
+    char brief[512];
+    size_t plain;
+    if (format_plain(brief, sizeof(brief), &plain, fmt, ap)) {
+        char *copy = arena_alloc(a, plain + 1);
+        if (copy) {
+            memcpy(copy, brief, plain);
+        }
+        return copy ? str_n(copy, plain) : STR_NONE;
+    }
     va_list again;
     va_copy(again, ap);
     struct str s = STR_NONE;
