@@ -101,6 +101,23 @@ static void test_hex(void **state)
     assert_true(hex_decode(S(""), b));
 }
 
+/* They stand in the order in which they were made, apart from those of one instant. */
+static void test_uuid_ordered(void **state)
+{
+    char first[UUID_SIZE], again[UUID_SIZE], later[UUID_SIZE];
+    uuid4_ordered(first);
+    uuid4_ordered(again);
+    int64_t until = time_wall_us() + 2000;
+    while (time_wall_us() < until)
+        ;
+    uuid4_ordered(later);
+    assert_true(uuid_is_v4(str_c(first)));
+    assert_true(uuid_is_v4(str_c(later)));
+    assert_string_not_equal(first, again);
+    assert_true(strncmp(first, again, 18) <= 0);
+    assert_true(strcmp(again, later) < 0);
+}
+
 static void test_uuid(void **state)
 {
     char a[UUID_SIZE], b[UUID_SIZE];
@@ -538,6 +555,7 @@ int main(void)
         T(test_compare),
         T(test_hex),
         T(test_uuid),
+        T(test_uuid_ordered),
         T(test_base64),
         T(test_random_text),
         T(test_passwords),
