@@ -114,10 +114,10 @@ int64_t sq_last_id(struct sq_conn *c);
 int sq_lock_file(const char *path, struct error *err);
 bool sq_open(struct db *db, const struct db_opts *opts, struct error *err) warn_unused;
 void sq_close(struct db *db);
-bool sq_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write,
+bool sq_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write, bool again,
              struct error *err) warn_unused;
 bool sq_unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
-                   void (*done)(void *arg, bool ok, const struct error *err),
+                   void (*done)(void *arg, bool ok, const struct error *err), bool again,
                    struct error *err) warn_unused;
 bool sq_drain(struct db *db, struct error *err) warn_unused;
 bool sq_settle_later(struct db *db, struct error *err) warn_unused;

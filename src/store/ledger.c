@@ -63,7 +63,7 @@ bool ledger_accept(const struct store *st, const struct scope *scope, const stru
                    struct error *err)
 {
     struct accept a = {.scope = scope, .m = m};
-    if (!db_write(st->db, scope_db(scope), do_accept, &a, err))
+    if (!db_write_twice(st->db, scope_db(scope), do_accept, &a, err))
         return false;
     return !a.duplicate ||
            err_tag(err, ERR_CONFLICT, 409, "duplicate", "this message was accepted before");
