@@ -14,8 +14,6 @@ struct commit {
     const char *conversation_id;
     int64_t keep_conversations; /* 0: no new one was made */
     const json_t *turn;         /* messages or NULL */
-    int64_t keep_turns;
-    bool cut;   /* this time older turns go: not at each, deleting costs more than keeping a few */
     bool tried; /* and failed, as far as was heard: it may have been stored all the same */
 };
 
@@ -38,8 +36,35 @@ static bool do_commit(struct db_tx *tx, void *arg, struct error *err)
     if (c->keep_conversations &&
         !session_prune(tx, &c->scope, c->session, c->keep_conversations, err))
         return false;
-    return !c->turn || session_append_turn(tx, &c->scope, c->conversation_id, c->turn,
-                                           c->cut ? c->keep_turns : 0, err);
+    return !c->turn || session_append_turn(tx, &c->scope, c->conversation_id, c->turn, err);
+}
+
+static bool has_payload(const json_t *message)
+{
+    size_t k;
+    json_t *part;
+    json_array_foreach (json_object_get(message, "content"), k, part) {
+        if (json_object_get(part, "image_base64") || json_object_get(part, "file_base64"))
+            return true;
+    }
+    return false;
+}
+
+/* The message without payloads: itself if it has none, since nobody changes a message that was said. New reference. */
+static json_t *bare_message(json_t *message)
+{
+    if (!has_payload(message))
+        return json_incref(message);
+    json_t *copy = json_deep_copy(message);
+    size_t k;
+    json_t *part;
+    json_array_foreach (json_object_get(copy, "content"), k, part) {
+        if (json_object_get(part, "image_base64"))
+            json_set(part, "image_base64", json_null());
+        if (json_object_get(part, "file_base64"))
+            json_set(part, "file_base64", json_null());
+    }
+    return copy;
 }
 
 /* What stays of a turn: the user's message and what answered it; no payloads, no empty assistant messages, no call without its
@@ -50,7 +75,7 @@ static json_t *turn_messages(const struct run *r)
     if (!r->history_ready || !q->user_message || json_array_size(q->responses) == 0)
         return NULL;
     json_t *out = json_array();
-    json_array_append_new(out, json_deep_copy(q->user_message));
+    json_array_append_new(out, bare_message(q->user_message));
     size_t i, n = 0;
     json_t *m;
     json_array_foreach (q->responses, i, m) {
@@ -58,18 +83,8 @@ static json_t *turn_messages(const struct run *r)
         if (!text.n && !json_object_get(m, "tool_calls") &&
             strcmp(json_z_or(m, "role", ""), "assistant") == 0)
             continue;
-        json_array_append_new(out, json_deep_copy(m));
+        json_array_append_new(out, bare_message(m));
         n++;
-    }
-    size_t k;
-    json_t *part;
-    json_array_foreach (out, i, m) {
-        json_array_foreach (json_object_get(m, "content"), k, part) {
-            if (json_object_get(part, "image_base64"))
-                json_set(part, "image_base64", json_null());
-            if (json_object_get(part, "file_base64"))
-                json_set(part, "file_base64", json_null());
-        }
     }
     if (n)
         return out;
@@ -84,6 +99,15 @@ static void remember(struct run *r, json_t *turn, int64_t keep)
     if (s->conversation != r->conversation || json_array_append(s->turns, turn) != 0)
         return;
     session_trim(s->turns, keep, r->engine->max_messages);
+}
+
+/* Older turns go in a transaction that has time, with those of other sessions, which lie on the same pages: and not at each turn,
+ * deleting costs more than keeping a few. Whatever is left behind by a crash goes at the next cut. */
+static void cut_later(struct run *r, const char *conversation_id, int64_t keep)
+{
+    if (++r->session->appended % CUT_EVERY == 0)
+        record_put(r->engine, &r->query->scope, RECORD_CUT,
+                   json_pack("{s:s,s:I}", "id", conversation_id, "keep", (json_int_t)keep));
 }
 
 static json_t *default_payload(const struct reply *rep)
@@ -130,13 +154,13 @@ commit_turn(struct run *r, struct reply *rep, struct error *err)
                                        .payload = buf_view(&text)};
     }
     const struct session *s = r->session && !r->session->forgotten ? r->session : NULL;
+    int64_t keep_turns = 0;
     if (turn && s && r->conversation) {
         c.turn = turn;
         c.conversation_id = json_z_or(r->conversation, "id", "");
-        c.keep_turns = conf_int(r->pipe->config, "ai.local-agent.max-round", 10);
-        if (c.keep_turns < 1)
-            c.keep_turns = 1;
-        c.cut = ++r->session->appended % CUT_EVERY == 0;
+        keep_turns = conf_int(r->pipe->config, "ai.local-agent.max-round", 10);
+        if (keep_turns < 1)
+            keep_turns = 1;
     }
     /* Once in a while the rows get a fresh time; what they hold changes with a new conversation only. */
     if (s && (s->fresh || s->renew || (c.turn && time_mono_us() - s->saved_us > SAVE_EVERY_US))) {
@@ -155,8 +179,10 @@ commit_turn(struct run *r, struct reply *rep, struct error *err)
         r->session->fresh = false;
         r->session->saved_us = time_mono_us();
     }
-    if (c.turn)
-        remember(r, turn, c.keep_turns);
+    if (c.turn) {
+        remember(r, turn, keep_turns);
+        cut_later(r, c.conversation_id, keep_turns);
+    }
     return true;
 }
 
@@ -186,7 +212,7 @@ static bool hand_out(struct run *r, json_t *chain, bool is_chunk, bool is_final,
     bool ends = is_final && !(is_chunk && r->tool_calls);
     if (ends && !r->committed) {
         char id[UUID_SIZE];
-        uuid4(id);
+        uuid4_ordered(id);
         rep.number = ++q->parts;
         rep.delivery_id = r->pending->ephemeral ? NULL : str_z(q->arena, str_c(id));
         if (!commit_turn(r, &rep, err))

@@ -205,7 +205,10 @@ bool session_save(struct db_tx *tx, const struct scope *scope, const json_t *ses
                   const json_t *conversation_row,
                   struct error *err) warn_unused; /* upserts; conversation_row may be NULL */
 bool session_append_turn(struct db_tx *tx, const struct scope *scope, const char *conversation_id,
-                         const json_t *messages, int64_t keep_turns, struct error *err) warn_unused;
+                         const json_t *messages, struct error *err) warn_unused;
+/* Leaves the newest `keep` turns of a conversation (0: all). */
+bool session_cut_turns(struct db_tx *tx, const struct scope *scope, const char *conversation_id,
+                       int64_t keep, struct error *err) warn_unused;
 bool session_remove(const struct store *st, const struct scope *scope, const char *bot,
                     const char *launcher_type, const char *launcher_id, bool *removed,
                     struct error *err) warn_unused;
