@@ -3,7 +3,7 @@
 #   make            builds build/parley         make fuzz [RUNS=10000000] [TARGET=fuzz_url]
 #   make run        serves on port 5300         make bench [FIGURES="start http"]
 #   make test       everything, counted         make asan     unit tests with ASan and UBSan
-#   make unit       unit tests only             make coverage line coverage of the unit tests
+#   make unit       unit tests only             make coverage lines covered by unit and black-box tests
 #   make lint       the checks of the source    make format   lets clang-format rewrite the source
 #   make clean      removes what was built
 
@@ -44,7 +44,7 @@ asan:
 	@scripts/configure.sh $(BUILD)-asan -Db_sanitize=address,undefined -Db_lundef=false -Dpanel=false
 	@meson test -C $(BUILD)-asan --print-errorlogs --num-processes $(JOBS)
 
-coverage:
+coverage: panel
 	@scripts/coverage.sh
 
 fuzz:

@@ -14,7 +14,7 @@ run=(
 )
 test=(
     "${run[@]}"
-    clang libclang-rt-14-dev clang-format gcovr git
+    clang libclang-rt-14-dev clang-format llvm git
     postgresql
     chromium fonts-noto-cjk # the panel in a browser
 )

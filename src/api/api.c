@@ -51,12 +51,6 @@ static void answer(struct http_request *r, int status, json_t *stolen)
     json_decref(stolen);
 }
 
-void api_ok(struct http_request *r, json_t *data)
-{
-    answer(r, 200,
-           json_pack("{s:i,s:s,s:o}", "code", 0, "msg", "ok", "data", data ? data : json_null()));
-}
-
 void api_soft(struct http_request *r, int code, const char *msg)
 {
     answer(r, 200, json_pack("{s:i,s:s}", "code", code, "msg", msg));
@@ -111,6 +105,22 @@ void api_error(struct http_request *r, const struct error *err)
     }
 }
 
+/* Handlers put their answers together without a look at each allocation: when one has failed since the gate, whatever is there may be
+ * half of it. (It may have been that of another request; then this one is refused for nothing, while memory ends.) */
+void api_ok(struct http_request *r, json_t *data)
+{
+    const struct api_ctx *c = r->user;
+    if (c && mem_failures() != c->failures) {
+        struct error err = {0};
+        err_set(&err, ERR_NOMEM, "out of memory");
+        json_decref(data);
+        api_error(r, &err);
+        return;
+    }
+    answer(r, 200,
+           json_pack("{s:i,s:s,s:o}", "code", 0, "msg", "ok", "data", data ? data : json_null()));
+}
+
 bool api_flag(struct http_request *r, const char *key, bool fallback, bool *out)
 {
     struct str v = http_query(r, key);
@@ -143,12 +153,6 @@ bool api_fields(struct http_request *r)
     return false;
 }
 
-bool api_body_str(const struct http_request *r, const char *key, struct str *out)
-{
-    *out = json_s(r->json, key);
-    return out->p != NULL;
-}
-
 /* ---- the gate ------------------------------------------------------------------------------------------------------------- */
 
 static bool gate(struct http_request *r, void *arg)
@@ -162,6 +166,7 @@ static bool gate(struct http_request *r, void *arg)
         return false;
     }
     c->api = a;
+    c->failures = mem_failures();
     r->user = c;
     enum auth_kind kind = (enum auth_kind)r->route->auth;
     if (kind == AUTH_NONE)

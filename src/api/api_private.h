@@ -11,6 +11,7 @@ enum { API_OPEN_BODY_MAX = 64 << 10 };
 struct api_ctx {
     struct api *api;
     bool authenticated;
+    unsigned long failures; /* mem_failures() at the beginning */
     struct principal principal;
 };
 
@@ -56,8 +57,6 @@ bool api_param_id(const struct http_request *r, size_t i, int64_t *out);
 bool api_query_int(struct http_request *r, const char *key, int64_t fallback, int64_t *out);
 /* The declared fields of a route with fields_late: false: 400 answered. */
 bool api_fields(struct http_request *r);
-bool api_body_str(const struct http_request *r, const char *key,
-                  struct str *out); /* present and a string */
 
 /* include_secret: absent or true shows what the caller may see, false hides it; it never grants. False: 400 answered. */
 bool api_secrets(struct http_request *r, bool *shown);

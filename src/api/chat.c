@@ -116,7 +116,7 @@ static bool __attribute__((noinline)) enter(struct http_request *r, struct ws *w
 struct ws *__attribute__((noinline)) chat_accept(struct http_request *r)
 {
     struct error err = {0};
-    struct ws *ws = ws_accept(r, &(struct ws_opts){0}, &err);
+    struct ws *ws = ws_accept(r, &(struct ws_opts){.frame_max = WEBCHAT_FRAME_MAX}, &err);
     if (!ws)
         api_fail(r, 400, NULL, "%s", err.msg);
     return ws;

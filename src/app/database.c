@@ -1,9 +1,68 @@
 /* The configured database. persistence-and-ops.md §1. */
 #include "app/app_private.h"
 
+#include <dirent.h>
+#include <sys/stat.h>
+
+/* A first start that was cut off leaves an empty file, too, but a young one. */
+enum { FIRST_START_S = 600, LABEL_MAX = 65536 };
+
 static int bounded(const struct config *c, const char *path, int lo, int hi)
 {
     return (int)config_int_in(c, path, lo, hi);
+}
+
+static bool has_entries(const char *path)
+{
+    DIR *d = opendir(path);
+    const struct dirent *e = NULL;
+    while (d && (e = readdir(d)) && e->d_name[0] == '.')
+        ;
+    if (d)
+        closedir(d);
+    return e != NULL;
+}
+
+/* Unix time at which the instance was made; 0: not known. */
+static int64_t made_at(const struct config *c, struct arena *a)
+{
+    struct error err = {0};
+    struct str text;
+    if (!config_read_file(a, config_path(c, a, "labels/instance_id.json"), LABEL_MAX, &text, &err))
+        return 0;
+    auto_json label = json_parse(text, &err);
+    return json_i_or(label, "instance_create_ts", 0);
+}
+
+const char *app_database_lost(const struct config *c, struct arena *a, const char *path)
+{
+    struct stat st, log;
+    char day[TIME_ISO_SIZE];
+    const char *slash = strrchr(path, '/');
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > 0)
+        return NULL;
+    if (stat(z_fmt(a, "%s-wal", path), &log) == 0 && log.st_size > 0)
+        return "its journal (-wal) is not";
+    if (has_entries(z_fmt(a, "%.*s/migration-backups", slash ? (int)(slash - path) : 1,
+                          slash ? path : ".")))
+        return "there are backups of it in migration-backups";
+    if (has_entries(config_path(c, a, "storage/v1")))
+        return "there are stored objects";
+    int64_t made = made_at(c, a);
+    if (made <= 0 || st.st_mtime <= made + FIRST_START_S)
+        return NULL;
+    return z_fmt(a, "this instance was made on %.10s", time_iso(made * 1000000, day));
+}
+
+static bool not_lost(const struct config *c, struct arena *a, const char *path, struct error *err)
+{
+    const char *sign = app_database_lost(c, a, path);
+    return !sign ||
+           err_set(
+               err, ERR_CONFLICT,
+               "the database %s is empty, but %s: restore a backup of it, or remove the file (and "
+               "%s-wal) to start afresh on purpose",
+               path, sign, path);
 }
 
 bool app_open_store(const struct config *c, struct store *out, struct error *err)
@@ -16,6 +75,8 @@ bool app_open_store(const struct config *c, struct store *out, struct error *err
     if (strcmp(use, "sqlite") == 0) {
         o.kind = DB_SQLITE;
         o.path = config_path(c, a, config_str(c, "database.sqlite.path"));
+        if (!not_lost(c, a, o.path, err))
+            return false;
     } else if (strcmp(use, "postgresql") == 0) {
         o.kind = DB_POSTGRES;
         o.url = config_str(c, "database.postgresql.url");

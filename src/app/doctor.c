@@ -215,6 +215,14 @@ static void check_sqlite(struct doctor *d, const struct config *c)
         return;
     }
     d->serving = p.in_use;
+    const char *sign = p.in_use ? NULL : app_database_lost(c, a, path);
+    if (sign) {
+        doctor_say(
+            d, DOCTOR_MISSING, "database",
+            "%s is empty, but %s: restore a backup of it, or remove the file to start afresh", path,
+            sign);
+        return;
+    }
     if (p.foreign) {
         doctor_say(d, DOCTOR_MISSING, "database",
                    "%s belongs to another program: name another in database.sqlite.path", path);

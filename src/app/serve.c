@@ -5,7 +5,13 @@
 #include <signal.h>
 #include <stdio.h>
 
-enum { HOLD_MS = 10000, STALL_MS = 50, STOP_HTTP_MS = 1000, STOP_QUERIES_MS = 1500 };
+enum {
+    NETWORKS_MAX = 256,
+    HOLD_MS = 10000,
+    STALL_MS = 50,
+    STOP_HTTP_MS = 1000,
+    STOP_QUERIES_MS = 1500
+};
 
 /* Everything that lives as long as the service. Made in this order, ended in the reverse one. */
 struct service {
@@ -53,12 +59,25 @@ static bool start_base(struct service *s, struct error *err)
 
 static bool start_client(struct service *s, struct error *err)
 {
+    auto_json nets = config_list(s->config, "system.outbound.allowed_private_networks");
+    const char *allowed[NETWORKS_MAX + 1] = {NULL};
     struct http_client_opts o = {
         .proxy_http = config_str(s->config, "proxy.http"),
         .proxy_https = config_str(s->config, "proxy.https"),
+        .refuse_private = config_bool(s->config, "system.outbound.refuse_private_addresses"),
+        .allow_private = allowed,
     };
+    size_t i, n = json_array_size(nets);
+    json_t *net;
+    if (n > NETWORKS_MAX)
+        return err_set(err, ERR_INVALID,
+                       "system.outbound.allowed_private_networks may name %d networks",
+                       NETWORKS_MAX);
+    json_array_foreach (nets, i, net)
+        allowed[i] = json_string_value(net);
     s->client_open = http_client_init(&o, err);
-    return s->client_open;
+    return s->client_open ||
+           (n ? err_wrap(err, "system.outbound.allowed_private_networks") : false);
 }
 
 static bool start_engine(struct service *s, struct error *err)

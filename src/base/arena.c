@@ -57,7 +57,7 @@ static void cache_drop(void *p)
         while (c->free[i]) {
             struct block *b = c->free[i];
             c->free[i] = b->next;
-            free(b);
+            mem_lib_free(b);
         }
         c->n[i] = 0;
     }

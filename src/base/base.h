@@ -73,9 +73,16 @@ void *mem_alloc(size_t size);            /* zeroed */
 void *mem_realloc(void *p, size_t size); /* new bytes are not zeroed */
 void mem_free(void *p);
 char *mem_strndup(const char *p, size_t n); /* NUL-terminated copy */
+/* For libraries that can be given an allocator and answer for their own failures: not counted, never told to fail, not zeroed.
+ * A block may be freed on another thread. `mem_lib_size`: bytes that the block can hold. */
+void *mem_lib_alloc(size_t size);
+void *mem_lib_realloc(void *p, size_t size);
+void mem_lib_free(void *p);
+size_t mem_lib_size(void *p);
 /* Fails the nth allocation from now (1 = next) and, if `repeat`, all after it; 0 turns it off.
  * Thread-local. For tests. */
 void mem_fail_after(long nth, bool repeat);
+unsigned long mem_failures(void); /* grows with each allocation of this thread that fails */
 /* Live blocks of this process since start (atomic); a test asserts that it returns to its old
  * value. */
 long mem_live(void);

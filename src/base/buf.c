@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { FIRST_CAP = 63 };
+enum { FIRST_CAP = 63, FIRST_FORMAT = 199 };
 
 bool buf_reserve(struct buf *b, size_t extra)
 {
@@ -66,11 +66,18 @@ bool buf_c(struct buf *b, char c)
 
 bool buf_fmt(struct buf *b, const char *fmt, ...)
 {
-    if (!buf_reserve(b, 0)) {
+    /* The first block is made for what a key or a line takes. */
+    if (!buf_reserve(b, !b->p && b->max - b->n >= FIRST_FORMAT ? FIRST_FORMAT : 0)) {
         return false;
     }
     va_list ap, again;
     va_start(ap, fmt);
+    size_t plain;
+    if (format_plain(b->p + b->n, b->cap - b->n, &plain, fmt, ap)) {
+        va_end(ap);
+        b->n += plain;
+        return true;
+    }
     va_copy(again, ap);
     /* cap + 1 bytes are there, so a text that fits needs one pass only. */
     int n = vsnprintf(b->p + b->n, b->cap - b->n + 1, fmt, ap);

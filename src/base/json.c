@@ -90,6 +90,15 @@ static json_t *parse(struct str text, size_t flags, struct error *err)
         err_set(err, ERR_INVALID, "invalid JSON: the text is empty");
         return NULL;
     }
+    unsigned long before = mem_failures();
+    json_t *quick = json_read(text, flags & JSON_ALLOW_NUL);
+    if (quick) {
+        return quick;
+    }
+    if (mem_failures() != before) {
+        err_set(err, ERR_NOMEM, "out of memory while reading JSON");
+        return NULL;
+    }
     if (over_limits(text, err)) {
         return NULL;
     }
@@ -151,56 +160,92 @@ static bool put_char(struct buf *b, char c)
     return true;
 }
 
-/* Which bytes of a string cannot stand as they are: control characters, quotation mark, backslash. */
-static bool is_plain(unsigned char c)
+/* Whether one of eight bytes is a control character, a quotation mark or a backslash: bit 7 of such a byte is set, and of no byte
+ * before the first such. */
+static uint64_t special(uint64_t w)
 {
-    return c >= 0x20 && c != '"' && c != '\\';
+    const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
+    uint64_t quote = w ^ (ones * '"'), slash = w ^ (ones * '\\');
+    return (((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) &
+           high;
 }
 
-/* So many bytes from p on are plain. Eight at a time: streams write the whole text of an answer again and again. A byte below one
- * that is not plain may look like one too, which the slow loop sorts out. */
-static size_t plain_run(const char *p, size_t n)
+size_t json_plain_run(const char *p, size_t n, unsigned char *seen)
 {
-    const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
     size_t i = 0;
-    for (; n - i >= 8; i += 8) {
-        uint64_t w;
+    uint64_t all = 0;
+    for (uint64_t w; i + 8 <= n; i += 8) {
         memcpy(&w, p + i, 8);
-        uint64_t quote = w ^ (ones * '"'), slash = w ^ (ones * '\\');
-        uint64_t control = (w - ones * 0x20) & ~w;
-        if ((control | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & tops)
+        if (special(w)) {
             break;
+        }
+        all |= w;
     }
-    while (i < n && is_plain((unsigned char)p[i]))
-        i++;
+    unsigned char some = (all & UINT64_C(0x8080808080808080)) != 0 ? 0x80 : 0;
+    for (; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        if (c < 0x20 || c == '"' || c == '\\') {
+            break;
+        }
+        some |= c;
+    }
+    *seen |= some;
     return i;
+}
+
+/* Copies what can stand as it is; how many bytes that was. `to` has room for all. */
+static size_t copy_plain(char *to, const char *p, size_t n)
+{
+    size_t i = 0;
+    for (uint64_t w; i + 8 <= n; i += 8) {
+        memcpy(&w, p + i, 8);
+        if (special(w)) {
+            break;
+        }
+        memcpy(to + i, &w, 8);
+    }
+    for (; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        if (c < 0x20 || c == '"' || c == '\\') {
+            break;
+        }
+        to[i] = (char)c;
+    }
+    return i;
+}
+
+static bool put_escaped(struct buf *b, unsigned char c)
+{
+    static const char short_form[32] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
+    if (c >= 0x20 || short_form[c]) {
+        char two[2] = {'\\', c >= 0x20 ? (char)c : short_form[c]};
+        return buf_add(b, two, 2);
+    }
+    static const char hex[] = "0123456789ABCDEF";
+    char six[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+    return buf_add(b, six, 6);
 }
 
 static bool put_string(struct buf *b, struct str s)
 {
-    static const char short_form[32] = {
-        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
-    size_t from = 0, i = 0;
-    if (!buf_reserve(b, s.n + 2))
-        return false;
-    put_char(b, '"');
-    for (;;) {
-        i += plain_run(s.p + i, s.n - i);
-        buf_add(b, s.p + from, i - from);
+    for (size_t i = 0;;) {
+        size_t left = s.n - i;
+        if ((!b->p || b->failed || b->cap - b->n < left + 2) && !buf_reserve(b, left + 2))
+            return false;
+        char *to = b->p + b->n;
+        if (i == 0)
+            *to++ = '"';
+        size_t n = copy_plain(to, s.p + i, left);
+        i += n;
+        to += n;
+        b->n = (size_t)(to - b->p);
         if (i == s.n)
-            break;
-        unsigned char c = (unsigned char)s.p[i++];
-        if (c >= 0x20 || short_form[c]) {
-            char two[2] = {'\\', c >= 0x20 ? (char)c : short_form[c]};
-            buf_add(b, two, 2);
-        } else {
-            static const char hex[] = "0123456789ABCDEF";
-            char six[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-            buf_add(b, six, 6);
-        }
-        from = i;
+            return put_char(b, '"');
+        put_escaped(b, (unsigned char)s.p[i++]);
+        if (i == s.n)
+            return put_char(b, '"');
     }
-    return put_char(b, '"');
 }
 
 static bool put_integer(struct buf *b, int64_t v)
@@ -215,6 +260,25 @@ static bool put_integer(struct buf *b, int64_t v)
     if (v < 0)
         digits[--at] = '-';
     return buf_add(b, digits + at, sizeof digits - at);
+}
+
+/* A number of at most six decimals below 2^32, such as a time in seconds: no other decimal of so few digits is the same double, so
+ * that this is the shortest. False: another number. */
+static bool put_moment(struct buf *b, double v)
+{
+    if (!(v >= 1 && v < 4294967296.0))
+        return false;
+    int64_t micro = (int64_t)(v * 1e6 + 0.5);
+    if ((double)micro / 1e6 != v)
+        return false;
+    char text[8] = ".000000";
+    int n = 7;
+    int64_t rest = micro % 1000000;
+    for (int i = 6; i > 0; i--, rest /= 10)
+        text[i] = (char)('0' + rest % 10);
+    while (n > 2 && text[n - 1] == '0')
+        n--;
+    return put_integer(b, micro / 1000000) && buf_add(b, text, (size_t)n);
 }
 
 static bool put_value(struct buf *b, const json_t *j, int depth);
@@ -261,6 +325,8 @@ static bool put_value(struct buf *b, const json_t *j, int depth)
     case JSON_INTEGER: return put_integer(b, json_integer_value(j));
     case JSON_REAL: {
         char z[40];
+        if (put_moment(b, json_real_value(j)))
+            return true;
         int n = snprintf(z, sizeof z, "%.17g", json_real_value(j));
         return put_real(b, str_n(z, (size_t)n));
     }

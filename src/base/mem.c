@@ -1,4 +1,4 @@
-/* mem: the one allocator. A thin layer over malloc that counts live blocks and can be told to
+/* mem: the one allocator. A thin layer over pool.c that counts live blocks and can be told to
  * fail. */
 #include "base/base_private.h"
 
@@ -8,7 +8,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static atomic_long live;
+/* Blocks that a thread made less those that it freed: a count of its own costs no locked instruction at each block. */
+struct tally {
+    struct tally *next;
+    atomic_long n;
+    bool known;
+};
+
+static pthread_mutex_t tally_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tally *tallies; /* of the threads that run */
+static long ended;            /* those of ended threads together */
+static pthread_key_t tally_key;
+static pthread_once_t tally_once = PTHREAD_ONCE_INIT;
+static _Thread_local struct tally tally;
 static _Thread_local long fail_in;
 static _Thread_local bool fail_repeat;
 static _Thread_local unsigned long failures;
@@ -19,11 +31,8 @@ void mem_fail_after(long nth, bool repeat)
     fail_repeat = repeat;
 }
 
-bool mem_must_fail(void)
+static bool fail_now(void)
 {
-    if (fail_in == 0) {
-        return false;
-    }
     if (fail_in > 1) {
         fail_in--;
         return false;
@@ -31,17 +40,84 @@ bool mem_must_fail(void)
     if (!fail_repeat) {
         fail_in = 0;
     }
+    failures++;
     return true;
+}
+
+static inline bool must_fail(void)
+{
+    return __builtin_expect(fail_in != 0, 0) && fail_now();
+}
+
+bool mem_must_fail(void)
+{
+    return must_fail();
+}
+
+static void tally_end(void *p)
+{
+    struct tally *t = p;
+    pthread_mutex_lock(&tally_lock);
+    for (struct tally **at = &tallies; *at; at = &(*at)->next) {
+        if (*at == t) {
+            *at = t->next;
+            break;
+        }
+    }
+    ended += atomic_load_explicit(&t->n, memory_order_relaxed);
+    atomic_store_explicit(&t->n, 0, memory_order_relaxed);
+    t->known = false;
+    pthread_mutex_unlock(&tally_lock);
+}
+
+static void tally_make_key(void)
+{
+    if (pthread_key_create(&tally_key, tally_end) != 0) {
+        abort(); /* only at the very start, when the process has no keys left: nothing could run */
+    }
+}
+
+/* The first block of a thread, in whose name it is counted from now on. */
+static void tally_begin(long delta)
+{
+    (void)pthread_once(&tally_once, tally_make_key);
+    bool known = pthread_setspecific(tally_key, &tally) == 0;
+    pthread_mutex_lock(&tally_lock);
+    if (known) {
+        tally.next = tallies;
+        tallies = &tally;
+        tally.known = true;
+        atomic_store_explicit(&tally.n, delta, memory_order_relaxed);
+    } else {
+        ended += delta; /* nobody would take the tally off the list when the thread ends */
+    }
+    pthread_mutex_unlock(&tally_lock);
+}
+
+static inline void count(long delta)
+{
+    if (__builtin_expect(!tally.known, 0)) {
+        tally_begin(delta);
+        return;
+    }
+    long n = atomic_load_explicit(&tally.n, memory_order_relaxed) + delta;
+    atomic_store_explicit(&tally.n, n, memory_order_relaxed);
 }
 
 void mem_count(long delta)
 {
-    atomic_fetch_add_explicit(&live, delta, memory_order_relaxed);
+    count(delta);
 }
 
 long mem_live(void)
 {
-    return atomic_load_explicit(&live, memory_order_relaxed);
+    pthread_mutex_lock(&tally_lock);
+    long sum = ended;
+    for (const struct tally *t = tallies; t; t = t->next) {
+        sum += atomic_load_explicit(&t->n, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&tally_lock);
+    return sum;
 }
 
 unsigned long mem_failures(void)
@@ -52,7 +128,7 @@ unsigned long mem_failures(void)
 static void *counted(void *p)
 {
     if (p) {
-        mem_count(1);
+        count(1);
     } else {
         failures++;
     }
@@ -61,12 +137,12 @@ static void *counted(void *p)
 
 void *mem_alloc(size_t size)
 {
-    return counted(mem_must_fail() ? NULL : calloc(1, size ? size : 1));
+    return counted(must_fail() ? NULL : mem_lib_zeroed(size));
 }
 
 void *mem_raw(size_t size)
 {
-    return counted(mem_must_fail() ? NULL : malloc(size ? size : 1));
+    return counted(must_fail() ? NULL : mem_lib_alloc(size));
 }
 
 void *mem_realloc(void *p, size_t size)
@@ -74,7 +150,7 @@ void *mem_realloc(void *p, size_t size)
     if (!p) {
         return mem_raw(size);
     }
-    void *moved = mem_must_fail() ? NULL : realloc(p, size ? size : 1);
+    void *moved = must_fail() ? NULL : mem_lib_realloc(p, size);
     failures += !moved;
     return moved;
 }
@@ -82,8 +158,8 @@ void *mem_realloc(void *p, size_t size)
 void mem_free(void *p)
 {
     if (p) {
-        mem_count(-1);
-        free(p);
+        count(-1);
+        mem_lib_free(p);
     }
 }
 
@@ -116,93 +192,13 @@ void mem_reserve(char *p, size_t n)
     reserve.used = 0;
 }
 
-/* JSON values are made and dropped by the hundred for each message, in few sizes: each thread keeps some freed blocks of each size.
- * A block begins with its class; what one thread frees the next of that size on it takes. Not under sanitizers: they want to see
- * each free. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define JSON_POOLED false
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-    __has_feature(memory_sanitizer)
-#define JSON_POOLED false
-#endif
-#endif
-#ifndef JSON_POOLED
-#define JSON_POOLED true
-#endif
-
-enum { JSON_UNIT = 16, JSON_CLASSES = 16, JSON_KEEP = 128 };
-
-struct json_block {
-    size_t class; /* payload in units of JSON_UNIT; JSON_CLASSES and more: not kept */
-    struct json_block *next;
-};
-_Static_assert(sizeof(struct json_block) == JSON_UNIT, "the payload must stay aligned");
-
-static _Thread_local struct {
-    struct json_block *first;
-    int n;
-} kept[JSON_CLASSES];
-static _Thread_local bool kept_known; /* this thread gives its blocks back when it ends */
-static pthread_key_t kept_key;
-static pthread_once_t kept_once = PTHREAD_ONCE_INIT;
-
-static void kept_drop(void *unused)
-{
-    (void)unused;
-    for (int c = 0; c < JSON_CLASSES; c++) {
-        while (kept[c].first) {
-            struct json_block *b = kept[c].first;
-            kept[c].first = b->next;
-            free(b);
-        }
-        kept[c].n = 0;
-    }
-}
-
-static void kept_start(void)
-{
-    (void)pthread_key_create(&kept_key, kept_drop);
-}
-
 static void *json_take(size_t size)
 {
-    size_t class = (size + JSON_UNIT - 1) / JSON_UNIT;
-    if (mem_must_fail() || size > PTRDIFF_MAX) {
+    if (must_fail() || size > PTRDIFF_MAX) {
         failures++;
         return NULL;
     }
-    struct json_block *b = class < JSON_CLASSES ? kept[class].first : NULL;
-    if (b) {
-        kept[class].first = b->next;
-        kept[class].n--;
-    } else {
-        b = malloc(sizeof *b + (class ? class : 1) * JSON_UNIT);
-    }
-    if (!counted(b)) {
-        return NULL;
-    }
-    b->class = class;
-    return b + 1;
-}
-
-static void json_give(void *p)
-{
-    struct json_block *b = (struct json_block *)p - 1;
-    mem_count(-1);
-    size_t class = b->class;
-    if (!JSON_POOLED || class >= JSON_CLASSES || kept[class].n >= JSON_KEEP) {
-        free(b);
-        return;
-    }
-    if (!kept_known) {
-        kept_known = true;
-        (void)pthread_once(&kept_once, kept_start);
-        (void)pthread_setspecific(kept_key, kept);
-    }
-    b->next = kept[class].first;
-    kept[class].first = b;
-    kept[class].n++;
+    return counted(mem_lib_alloc(size));
 }
 
 static void *json_alloc(size_t size)
@@ -220,7 +216,7 @@ static void json_free(void *p)
 {
     uintptr_t at = (uintptr_t)p, low = (uintptr_t)reserve.p;
     if (p && (!reserve.p || at < low || at >= low + reserve.n)) {
-        json_give(p);
+        mem_free(p);
     }
 }
 

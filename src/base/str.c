@@ -192,15 +192,29 @@ const char *str_z(struct arena *a, struct str s)
     return copy.p ? copy.p : "";
 }
 
+/* Short texts, which most are, are written once and copied; printf counts no faster than it writes. */
 static struct str printf_like(2, 0) format(struct arena *a, const char *fmt, va_list ap)
 {
+    char brief[512];
+    size_t plain;
+    if (format_plain(brief, sizeof(brief), &plain, fmt, ap)) {
+        char *copy = arena_alloc(a, plain + 1);
+        if (copy) {
+            memcpy(copy, brief, plain);
+        }
+        return copy ? str_n(copy, plain) : STR_NONE;
+    }
     va_list again;
     va_copy(again, ap);
     struct str s = STR_NONE;
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    int n = vsnprintf(brief, sizeof(brief), fmt, ap);
     char *p = n < 0 ? NULL : arena_alloc(a, (size_t)n + 1);
     if (p) {
-        vsnprintf(p, (size_t)n + 1, fmt, again);
+        if ((size_t)n < sizeof(brief)) {
+            memcpy(p, brief, (size_t)n + 1);
+        } else {
+            vsnprintf(p, (size_t)n + 1, fmt, again);
+        }
         s = str_n(p, (size_t)n);
     }
     va_end(again);

@@ -170,6 +170,15 @@ static bool finish(struct config *c, struct error *err)
     return older_names(c, err) && check_types(c, c->defaults, c->own, &path, err);
 }
 
+/* A file of nothing is one that was lost, not one that says nothing. */
+static bool has_text(struct str text, struct error *err)
+{
+    return str_trim(text).n > 0 ||
+           err_set(err, ERR_INVALID,
+                   "config.yaml is empty: restore a backup of it, or remove it and the next start "
+                   "writes a new one");
+}
+
 struct source {
     struct str text;
     struct yaml_node *root;
@@ -190,7 +199,8 @@ static bool source_read(struct config *c, struct arena *a, const char *path, str
         return false;
     }
     if (path && config_read_file(a, path, YAML_TEXT_MAX, &s->text, err)) {
-        s->meaning = mapping(a, s->text, "config.yaml", &s->root, err);
+        s->meaning =
+            has_text(s->text, err) ? mapping(a, s->text, "config.yaml", &s->root, err) : NULL;
         return s->meaning != NULL;
     }
     if (path && err->code != ERR_NOT_FOUND) {
@@ -356,8 +366,9 @@ struct config *config_peek(const char *data_dir, const char *const *environ_list
         no_memory(err);
         return NULL;
     }
-    if (!config_read_file(a, z_fmt(a, "%s/config.yaml", data_dir), YAML_TEXT_MAX, &text, err) &&
-        err->code != ERR_NOT_FOUND) {
+    if (config_read_file(a, z_fmt(a, "%s/config.yaml", data_dir), YAML_TEXT_MAX, &text, err)
+            ? !has_text(text, err)
+            : err->code != ERR_NOT_FOUND) {
         return NULL;
     }
     struct config *c = config_of_text(text, environ_list, err);

@@ -107,6 +107,21 @@ void uuid4(char out[UUID_SIZE])
     uuid_text(b, out);
 }
 
+void uuid4_ordered(char out[UUID_SIZE])
+{
+    unsigned char b[16];
+    int64_t us = time_wall_us();
+    uint64_t ms = (uint64_t)us / 1000, part = (uint64_t)us % 1000 * 4096 / 1000;
+    for (int i = 0; i < 6; i++) {
+        b[i] = (unsigned char)(ms >> (40 - 8 * i));
+    }
+    b[6] = (unsigned char)(part >> 8);
+    b[7] = (unsigned char)part;
+    crypto_random(b + 8, sizeof(b) - 8);
+    uuid_stamp(b, 4);
+    uuid_text(b, out);
+}
+
 /* Cuts `prefix` off the front of *s if it is there. */
 static void skip(struct str *s, struct str prefix)
 {

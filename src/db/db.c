@@ -40,6 +40,21 @@ bool db_tx_fail(struct db_tx *tx, const struct error *err)
     return false;
 }
 
+bool db_tx_settle(const struct db_tx *tx, bool ok, struct error *err)
+{
+    if (mem_failures() != tx->failures) {
+        return err_set(err, ERR_NOMEM, "out of memory in a transaction");
+    }
+    if (!ok && err->code == ERR_NONE) {
+        return err_set(err, ERR_INTERNAL, "a transaction failed without a reason");
+    }
+    if (ok && tx->failed) {
+        *err = tx->cause;
+        return err_wrap(err, "transaction rolled back");
+    }
+    return ok;
+}
+
 void db_count_touched(struct db *db, uint32_t touched)
 {
     for (; touched; touched &= touched - 1) {
@@ -175,7 +190,7 @@ void db_touch(struct db_tx *tx, unsigned group)
 
 /* ---- units of work ---- */
 
-static bool unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write,
+static bool unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write, bool again,
                  struct error *err)
 {
     if (!task_in_fiber()) {
@@ -192,7 +207,7 @@ static bool unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, boo
     struct task_hold hold;
     db->queued++;
     task_hold_begin(&hold);
-    bool ok = db->kind == DB_SQLITE ? sq_unit(db, scope, fn, arg, write, err)
+    bool ok = db->kind == DB_SQLITE ? sq_unit(db, scope, fn, arg, write, again, err)
                                     : pg_unit(db, scope, fn, arg, write, err);
     task_hold_end(&hold);
     db->queued--;
@@ -203,16 +218,22 @@ static bool unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, boo
 
 bool db_write(struct db *db, struct db_scope scope, db_fn *fn, void *arg, struct error *err)
 {
-    return unit(db, scope, fn, arg, true, err);
+    return unit(db, scope, fn, arg, true, false, err);
+}
+
+bool db_write_twice(struct db *db, struct db_scope scope, db_fn *fn, void *arg, struct error *err)
+{
+    return unit(db, scope, fn, arg, true, true, err);
 }
 
 bool db_read(struct db *db, struct db_scope scope, db_fn *fn, void *arg, struct error *err)
 {
-    return unit(db, scope, fn, arg, false, err);
+    return unit(db, scope, fn, arg, false, false, err);
 }
 
-bool db_write_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
-                    void (*done)(void *arg, bool ok, const struct error *err), struct error *err)
+static bool unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+                       void (*done)(void *arg, bool ok, const struct error *err), bool again,
+                       struct error *err)
 {
     if (!db_scope_ok(&scope, err)) {
         return false;
@@ -221,8 +242,21 @@ bool db_write_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
         return err_tag(err, ERR_CAPACITY, 503, "database_busy",
                        "%zu database transactions wait already", db->queue_max);
     }
-    return db->kind == DB_SQLITE ? sq_unit_async(db, scope, fn, arg, done, err)
+    return db->kind == DB_SQLITE ? sq_unit_async(db, scope, fn, arg, done, again, err)
                                  : pg_unit_async(db, scope, fn, arg, done, err);
+}
+
+bool db_write_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+                    void (*done)(void *arg, bool ok, const struct error *err), struct error *err)
+{
+    return unit_async(db, scope, fn, arg, done, false, err);
+}
+
+bool db_write_twice_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+                          void (*done)(void *arg, bool ok, const struct error *err),
+                          struct error *err)
+{
+    return unit_async(db, scope, fn, arg, done, true, err);
 }
 
 bool db_drain(struct db *db, struct error *err)

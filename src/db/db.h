@@ -87,8 +87,8 @@ bool db_tx_wanted(const struct db_tx *tx);
 /* Unique violation and foreign key violation are ERR_CONFLICT with tag "unique" / "foreign_key". */
 
 /* ---- units of work ------------------------------------------------------------------------------------------------------
- * fn runs once, from BEGIN to COMMIT, on SQLite on the writer or a reader THREAD, on PostgreSQL in the calling fiber: so it
- * touches nothing but tx, its arg and err, and never waits for anything else. Returning false rolls back and passes err on.
+ * fn runs once (db_write_twice: once or twice), from BEGIN to COMMIT, on SQLite on the writer or a reader THREAD, on PostgreSQL in the
+ * calling fiber: so it touches nothing but tx, its arg and err, and never waits for anything else. Returning false rolls back and passes err on.
  * The call returns when the commit is durable (SQLite: WAL, synchronous=FULL, one fsync for all transactions that queued
  * meanwhile: group commit; each has its own savepoint). Even when the caller is cancelled the work is finished first and its true
  * result returned. ERR_CAPACITY when more than `queue_max` transactions wait. */
@@ -104,6 +104,13 @@ bool db_read(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
 bool db_write_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
                     void (*done)(void *arg, bool ok, const struct error *err),
                     struct error *err) warn_unused;
+/* The same for an `fn` that may run a second time, after all that its first run did was taken back: only what its last run leaves
+ * in `arg` counts, and nothing of an earlier one may leak. Such units share a commit without a savepoint each. */
+bool db_write_twice(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+                    struct error *err) warn_unused;
+bool db_write_twice_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
+                          void (*done)(void *arg, bool ok, const struct error *err),
+                          struct error *err) warn_unused;
 bool db_drain(struct db *db,
               struct error *err) warn_unused; /* waits until all queued writes are durable */
 /* ---- when the database fails (trouble.c) -------------------------------------------------------------------------------

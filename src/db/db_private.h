@@ -50,8 +50,9 @@ struct db_tx {
     struct db_scope scope;
     struct arena *arena;
     uint32_t touched;
-    bool failed;        /* rollback-only */
-    struct error cause; /* of the first failure */
+    bool failed;            /* rollback-only */
+    struct error cause;     /* of the first failure */
+    unsigned long failures; /* mem_failures() at the beginning */
     struct sq_conn *sq;
     struct pg_conn *pg;
     bool writes;
@@ -61,6 +62,9 @@ struct db_tx {
 size_t db_slot(struct db_sql *sql);
 /* Marks rollback-only and keeps the first cause; returns false. */
 bool db_tx_fail(struct db_tx *tx, const struct error *err);
+/* What a function made of its transaction: false where one of its statements failed. A failed allocation is ERR_NOMEM whatever the
+ * function says: where it went unnoticed, half would be kept of what was written or given of what was read. */
+bool db_tx_settle(const struct db_tx *tx, bool ok, struct error *err);
 /* Loop thread: counts the declared groups of a committed transaction. */
 void db_count_touched(struct db *db, uint32_t touched);
 /* Prepares a result whose rows follow one by one; cells of the new row, or NULL when the arena is full. */
@@ -110,10 +114,10 @@ int64_t sq_last_id(struct sq_conn *c);
 int sq_lock_file(const char *path, struct error *err);
 bool sq_open(struct db *db, const struct db_opts *opts, struct error *err) warn_unused;
 void sq_close(struct db *db);
-bool sq_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write,
+bool sq_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write, bool again,
              struct error *err) warn_unused;
 bool sq_unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
-                   void (*done)(void *arg, bool ok, const struct error *err),
+                   void (*done)(void *arg, bool ok, const struct error *err), bool again,
                    struct error *err) warn_unused;
 bool sq_drain(struct db *db, struct error *err) warn_unused;
 bool sq_settle_later(struct db *db, struct error *err) warn_unused;

@@ -189,17 +189,6 @@ bool pg_script(struct db_tx *tx, const char *sql, struct error *err)
 
 /* ---- units of work ---- */
 
-static bool settle(struct db_tx *tx, bool ok, struct error *err)
-{
-    if (ok && tx->failed) {
-        *err = tx->cause;
-        ok = err_wrap(err, "transaction rolled back");
-    } else if (!ok && err->code == ERR_NONE) {
-        err_set(err, ERR_INTERNAL, "a transaction failed without a reason");
-    }
-    return ok;
-}
-
 bool pg_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write,
              struct error *err)
 {
@@ -209,7 +198,8 @@ bool pg_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool wr
     bool ok = tx.arena != NULL;
     if (ok) {
         err->code = ERR_NONE;
-        ok = settle(&tx, fn(&tx, arg, err), err);
+        tx.failures = mem_failures();
+        ok = db_tx_settle(&tx, fn(&tx, arg, err), err);
         if (ok) {
             ok = pg_conn_commit(tx.pg, err);
         } else {
@@ -248,8 +238,9 @@ static bool run_job(struct db_tx *outer, struct pg_job *j, bool nested, struct e
     }
     struct db_tx tx = *outer;
     tx.touched = 0;
+    tx.failures = mem_failures();
     tx.arena = arena_new(DB_TX_ARENA_MAX);
-    j->ok = tx.arena ? settle(&tx, j->fn(&tx, j->arg, &j->err), &j->err)
+    j->ok = tx.arena ? db_tx_settle(&tx, j->fn(&tx, j->arg, &j->err), &j->err)
                      : err_set(&j->err, ERR_NOMEM, "no memory for a transaction");
     arena_free(tx.arena);
     outer->pg = tx.pg; /* the first statement may have moved to a new connection */

@@ -32,6 +32,7 @@ struct sq_job {
     struct task_cond finished;
     uint32_t touched;
     bool settle; /* see db_settle */
+    bool again;  /* may run twice: see db_write_twice */
     bool async;  /* a struct async_job, released after on_done */
     bool ok, done;
 };
@@ -158,20 +159,14 @@ static void job_run(struct db *db, struct sq_conn *c, struct sq_job *j, bool wri
         return;
     }
     struct db_tx tx = {.db = db, .kind = DB_SQLITE, .scope = j->scope, .sq = c, .writes = write};
+    tx.failures = mem_failures();
     tx.arena = arena_new(DB_TX_ARENA_MAX);
     if (!tx.arena) {
         err_set(j->err, ERR_NOMEM, "no memory for a transaction");
         return;
     }
     j->err->code = ERR_NONE;
-    j->ok = j->fn(&tx, j->arg, j->err);
-    if (j->ok && tx.failed) {
-        *j->err = tx.cause;
-        err_wrap(j->err, "transaction rolled back");
-        j->ok = false;
-    } else if (!j->ok && j->err->code == ERR_NONE) {
-        err_set(j->err, ERR_INTERNAL, "a transaction failed without a reason");
-    }
+    j->ok = db_tx_settle(&tx, j->fn(&tx, j->arg, j->err), j->err);
     j->touched = tx.touched;
     arena_free(tx.arena);
 }
@@ -214,11 +209,51 @@ static void job_run_nested(struct db *db, struct sq_conn *c, struct sq_job *j)
     }
 }
 
-/* Runs the jobs of `in` in one transaction (in more only when the engine ended it midway) and moves them to `out`. */
+static bool all_again(const struct list *jobs)
+{
+    list_each(n, jobs)
+    {
+        if (!container_of(n, struct sq_job, node)->again) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Runs jobs of `in` inside of the open transaction, as they are run moved to `open`. Ends early when the engine has ended the
+ * transaction and, without savepoints, when one has failed: *failed is the last one that did. */
+static void run_open(struct sq *q, struct sq_conn *c, bool nested, struct list *in,
+                     struct list *open, struct sq_job **failed)
+{
+    for (struct list *node; sq_in_tx(c) && (nested || !*failed) && (node = list_pop(in));) {
+        struct sq_job *j = container_of(node, struct sq_job, node);
+        list_push(open, node);
+        if (nested) {
+            job_run_nested(q->db, c, j);
+        } else {
+            job_run(q->db, c, j, true);
+        }
+        if (!j->ok) {
+            *failed = j;
+        }
+    }
+}
+
+static void count_commit(struct hub *h)
+{
+    pthread_mutex_lock(&h->lock);
+    h->commits++;
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* Runs the jobs of `in` in one transaction (in more only when the engine ended it midway) and moves them to `out`. Jobs that may
+ * run twice need no savepoint, which would keep a copy of each page that they change: fails one of them, which is rare, all start
+ * over with savepoints. */
 static void batch_run(struct sq *q, struct sq_conn *c, struct list *in, size_t n, struct list *out)
 {
     struct list open;
     list_init(&open);
+    bool nested = n > 1 && !all_again(in);
     while (!list_empty(in)) {
         struct error e;
         if (!sq_begin(c, true, &e)) {
@@ -226,29 +261,25 @@ static void batch_run(struct sq *q, struct sq_conn *c, struct list *in, size_t n
             move_all(in, out);
             return;
         }
-        struct sq_job *j = NULL;
-        for (struct list *node; sq_in_tx(c) && (node = list_pop(in));) {
-            j = container_of(node, struct sq_job, node);
-            list_push(&open, node);
-            if (n == 1) {
-                job_run(q->db, c, j, true);
-            } else {
-                job_run_nested(q->db, c, j);
-            }
-        }
+        struct sq_job *failed = NULL;
+        run_open(q, c, nested, in, &open, &failed);
         if (!sq_in_tx(c)) {
             err_set(&e, ERR_IO, "the commit was undone by another transaction's failure: %s",
-                    j && !j->ok ? j->err->msg : "unknown");
+                    failed ? failed->err->msg : "unknown");
             fail_all(&open, &e);
-        } else if (n == 1 && !j->ok) {
+        } else if (!nested && failed) {
             sq_rollback(c);
+            if (n > 1) {
+                nested = true;
+                move_all(in, &open);
+                move_all(&open, in);
+                continue;
+            }
         } else if (!sq_commit(c, &e)) {
             sq_rollback(c);
             fail_all(&open, &e);
         } else {
-            pthread_mutex_lock(&q->hub->lock);
-            q->hub->commits++;
-            pthread_mutex_unlock(&q->hub->lock);
+            count_commit(q->hub);
         }
         move_all(&open, out);
     }
@@ -657,10 +688,10 @@ static bool submit_and_wait(struct sq *q, struct queue *to, struct sq_job *j)
     return j->ok;
 }
 
-bool sq_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write,
+bool sq_unit(struct db *db, struct db_scope scope, db_fn *fn, void *arg, bool write, bool again,
              struct error *err)
 {
-    struct sq_job j = {.fn = fn, .arg = arg, .scope = scope, .err = err};
+    struct sq_job j = {.fn = fn, .arg = arg, .scope = scope, .err = err, .again = again};
     err->code = ERR_NONE;
     return submit_and_wait(db->sq, write ? &db->sq->writes : &db->sq->reads, &j);
 }
@@ -685,9 +716,10 @@ static bool submit_async(struct db *db, const struct sq_job *job, struct error *
 }
 
 bool sq_unit_async(struct db *db, struct db_scope scope, db_fn *fn, void *arg,
-                   void (*done)(void *arg, bool ok, const struct error *err), struct error *err)
+                   void (*done)(void *arg, bool ok, const struct error *err), bool again,
+                   struct error *err)
 {
-    struct sq_job j = {.fn = fn, .arg = arg, .scope = scope, .on_done = done};
+    struct sq_job j = {.fn = fn, .arg = arg, .scope = scope, .on_done = done, .again = again};
     return submit_async(db, &j, err);
 }
 
@@ -699,7 +731,7 @@ bool sq_settle_later(struct db *db, struct error *err)
 
 bool sq_drain(struct db *db, struct error *err)
 {
-    struct sq_job j = {.err = err};
+    struct sq_job j = {.err = err, .again = true};
     err->code = ERR_NONE;
     return submit_and_wait(db->sq, &db->sq->writes, &j);
 }

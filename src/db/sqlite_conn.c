@@ -86,8 +86,38 @@ static bool fail(const struct sq_conn *c, int rc, const char *what, struct error
 
 /* ---- opening ---- */
 
+static void *lib_alloc(int n)
+{
+    return mem_lib_alloc((size_t)n);
+}
+
+static void *lib_realloc(void *p, int n)
+{
+    return mem_lib_realloc(p, (size_t)n);
+}
+
+static int lib_size(void *p)
+{
+    return (int)mem_lib_size(p);
+}
+
+static int lib_round(int n)
+{
+    return (n + 7) & ~7;
+}
+
+static int lib_init(void *unused)
+{
+    return SQLITE_OK;
+}
+
+static void lib_end(void *unused) {}
+
 static void configure(void)
 {
+    static const sqlite3_mem_methods memory = {lib_alloc, mem_lib_free, lib_realloc, lib_size,
+                                               lib_round, lib_init,     lib_end,     NULL};
+    (void)sqlite3_config(SQLITE_CONFIG_MALLOC, &memory);
     /* Each connection belongs to one thread at a time, and the counters would cost a lock at each allocation. */
     (void)sqlite3_config(SQLITE_CONFIG_MULTITHREAD);
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);

@@ -180,7 +180,7 @@ void db_worked(struct db *db, struct db_retry *r)
 bool db_write_again(struct db *db, struct db_scope scope, db_fn *fn, void *arg, struct error *err)
 {
     struct db_retry r = {0};
-    while (!db_write(db, scope, fn, arg, err))
+    while (!db_write_twice(db, scope, fn, arg, err))
         if (!db_again(db, &r, err))
             return false;
     db_worked(db, &r);
@@ -228,7 +228,7 @@ static void owed_write(struct owed *o)
 {
     struct error err = {0};
     struct db_scope s = {.kind = o->kind, .value = *o->scope ? o->scope : NULL};
-    if (!db_write_async(o->db, s, owed_run, o, owed_done, &err))
+    if (!db_write_twice_async(o->db, s, owed_run, o, owed_done, &err))
         owed_done(o, false, &err);
 }
 

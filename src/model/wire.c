@@ -193,7 +193,7 @@ static struct http_stream *attempt(struct wire *w, size_t key, struct error *err
         .headers = headers,
         .header_count = n,
         .body = w->body,
-        .flags = w->trickles ? HTTP_CALL_SMALL : 0,
+        .flags = HTTP_CALL_TENANT | (w->trickles ? HTTP_CALL_SMALL : 0),
         .connect_ms = CONNECT_MS < left_ms ? CONNECT_MS : (int)left_ms,
         .idle_ms = w->timeout_ms,
     };

@@ -38,6 +38,7 @@ static struct {
     struct list pool, left; /* `left`: nobody waits for them (client_leave) */
     size_t pooled, running, keep_idle, keep_set;
     char *proxy_http, *proxy_https, *no_proxy, *ca_file;
+    bool refuse_private;
 } client;
 
 /* ---- sockets --------------------------------------------------------------------------------- */
@@ -384,6 +385,12 @@ const char *client_ca_file(void)
     return client.ca_file;
 }
 
+unsigned client_flags(unsigned flags)
+{
+    return client.refuse_private && (flags & HTTP_CALL_TENANT) ? flags | HTTP_CALL_NO_PRIVATE
+                                                               : flags;
+}
+
 const char *client_proxy(const struct url *url, unsigned flags)
 {
     const char *proxy = str_ieqz(url->scheme, "https") ? client.proxy_https : client.proxy_http;
@@ -478,6 +485,7 @@ bool http_client_init(const struct http_client_opts *opts, struct error *err)
     signal(SIGPIPE, SIG_IGN); /* OpenSSL writes with write(2) */
     list_init(&client.pool);
     list_init(&client.left);
+    client.refuse_private = opts->refuse_private;
     client.keep_idle = opts->keep_idle ? opts->keep_idle : KEEP_IDLE_DEFAULT;
     curl_multi_setopt(client.multi, CURLMOPT_SOCKETFUNCTION, on_curl_socket);
     curl_multi_setopt(client.multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);

@@ -111,13 +111,13 @@ static bool set_target(struct http_stream *x, const struct http_call *call, stru
              url.port ? url.port
              : tls    ? 443u
                       : 80u);
-    const char *proxy = client_proxy(&url, call->flags);
+    const char *proxy = client_proxy(&url, x->flags);
     x->via_proxy = proxy[0] != '\0';
     curl_easy_setopt(x->easy, CURLOPT_PROXY, proxy);
-    if ((call->flags & HTTP_CALL_NO_PRIVATE) && policy_refuses_host(url.host))
+    if ((x->flags & HTTP_CALL_NO_PRIVATE) && policy_refuses_host(url.host))
         return err_set(err, ERR_INVALID, "%s is a private address, which is not allowed here",
                        x->origin);
-    curl_easy_setopt(x->easy, CURLOPT_FOLLOWLOCATION, call->flags & HTTP_CALL_FOLLOW ? 1L : 0L);
+    curl_easy_setopt(x->easy, CURLOPT_FOLLOWLOCATION, x->flags & HTTP_CALL_FOLLOW ? 1L : 0L);
     return curl_easy_setopt(x->easy, CURLOPT_URL, call->url) == CURLE_OK ||
            err_set(err, ERR_INVALID, "URL: not valid or too long");
 }
@@ -129,7 +129,7 @@ static struct http_stream *begin(const struct http_call *call, struct arena *fet
     struct http_stream *x = client_take(err);
     if (!x)
         return NULL;
-    x->flags = call->flags;
+    x->flags = client_flags(call->flags);
     x->request_n = call->body.n;
     x->connect_ms = call->connect_ms > 0 ? call->connect_ms : CONNECT_DEFAULT_MS;
     x->total_ms = call->total_ms;

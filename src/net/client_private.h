@@ -54,6 +54,8 @@ void client_abort(struct http_stream *x);
 /* A socket of ours, watched from now on. CURL_SOCKET_BAD on failure. */
 curl_socket_t client_socket(const struct curl_sockaddr *address);
 /* The proxy for this URL, "" for none. */
+/* With what the operator's settings make of them. */
+unsigned client_flags(unsigned flags);
 const char *client_proxy(const struct url *url, unsigned flags);
 
 /* The CA bundle set at http_client_init, or NULL. For ws_connect. */

@@ -212,8 +212,10 @@ struct ws_opts {
     size_t message_max; /* bytes of a received message; default 10 MiB; over it: closed with 1009 */
     size_t queue_max;   /* bytes queued to send; default 8 MiB; over it ws_send fails with
                            ERR_CAPACITY */
-    unsigned fragments_max;  /* frames of a received message; over it: closed with 1009; 0: any */
-    int ping_ms;             /* own pings and dead-peer check; 0: none */
+    unsigned fragments_max; /* frames of a received message; over it: closed with 1009; 0: any */
+    size_t frame_max; /* a frame of this size at most is taken whole while no more than queue_max
+                           waits, so that one message cannot fill the queue; default 0: none */
+    int ping_ms;      /* own pings and dead-peer check; 0: none */
     const char *subprotocol; /* ws_accept: selected when the client offers it; NULL: none is */
     bool no_proxy;           /* ws_connect: straight to the host */
 };
@@ -243,11 +245,12 @@ struct ws *ws_connect(const char *url, const struct http_header *headers, size_t
 
 /* ---- HTTP client (libcurl multi on the loop) ----------------------------------------------- */
 enum http_call_flags {
-    /* A tenant's URL: refuse loopback, private, link-local… addresses unless allow-listed. */
+    /* Refuse loopback, private, link-local… addresses unless allow-listed. */
     HTTP_CALL_NO_PRIVATE = 1,
     HTTP_CALL_NO_PROXY = 2,
-    HTTP_CALL_FOLLOW = 4, /* up to 5 redirects, same policy for each */
-    HTTP_CALL_SMALL = 8,  /* the answer comes little by little: a small buffer does */
+    HTTP_CALL_FOLLOW = 4,  /* up to 5 redirects, same policy for each */
+    HTTP_CALL_SMALL = 8,   /* the answer comes little by little: a small buffer does */
+    HTTP_CALL_TENANT = 16, /* a URL that a workspace gave: NO_PRIVATE where the operator wants it */
 };
 struct http_call {
     const char *method; /* "GET", "POST" … */
@@ -293,6 +296,7 @@ bool http_stream_sent(const struct http_stream *s);
 struct http_client_opts {
     const char *proxy_http, *proxy_https, *ca_file;
     const char *const *allow_private; /* NULL-terminated CIDRs or NULL */
+    bool refuse_private;              /* HTTP_CALL_TENANT means HTTP_CALL_NO_PRIVATE */
     size_t keep_idle;                 /* default 256 */
 };
 bool http_client_init(const struct http_client_opts *opts, struct error *err) warn_unused;

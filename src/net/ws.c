@@ -197,10 +197,11 @@ struct ws *ws_new(int fd, const struct ws_opts *opts, struct http_server *server
     w->multi = multi;
     w->message_max = opts && opts->message_max ? opts->message_max : (size_t)10 << 20;
     w->queue_max = opts && opts->queue_max ? opts->queue_max : (size_t)8 << 20;
+    w->frame_max = opts ? opts->frame_max : 0;
     w->ping_ms = opts ? opts->ping_ms : 0;
     w->fragments_max = opts ? opts->fragments_max : 0;
     w->message = BUF(w->message_max);
-    w->out.b.max = w->queue_max + WS_CONTROL_ROOM;
+    w->out.b.max = w->queue_max + w->frame_max + WS_CONTROL_ROOM;
     w->last_us = time_mono_us();
     list_init(&w->inbox);
     if (server) {
@@ -289,7 +290,9 @@ bool ws_send(struct ws *w, enum ws_type type, struct str data, struct error *err
 {
     if (w->eof || w->close_sent || w->close_received)
         return err_set(err, ERR_CLOSED, "the WebSocket is closed");
-    if (data.n > w->queue_max || outq_size(&w->out) > w->queue_max - data.n)
+    size_t waits = outq_size(&w->out);
+    bool fits = data.n <= w->queue_max && waits <= w->queue_max - data.n;
+    if (!fits && (data.n > w->frame_max || waits > w->queue_max))
         return err_set(err, ERR_CAPACITY, "the WebSocket's queue is full");
     if (!ws_frame(w, type == WS_TEXT ? OP_TEXT : OP_BINARY, data))
         return err_set(err, ERR_CLOSED, "the WebSocket is closed");

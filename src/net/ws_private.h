@@ -45,7 +45,7 @@ struct ws {
     void *drain_arg;
     struct task_timer ping;
     int64_t last_us; /* last byte received */
-    size_t message_max, queue_max;
+    size_t message_max, queue_max, frame_max;
     unsigned fragments, fragments_max; /* of the message that is coming */
     int ping_ms;
     uint8_t watched;

@@ -30,7 +30,7 @@ struct pending *pending_new(const struct scope *s, const char *bot, const char *
     p->context = context && !json_is_null(context) ? json_incref(context) : NULL;
     p->ids = json_pack("[s]", id);
     p->accepted_us = time_mono_us();
-    uuid4(p->turn);
+    uuid4_ordered(p->turn);
     if (!p->launcher_id || !p->sender_id || !p->event || !p->ids) {
         pending_free(p);
         return NULL;
@@ -133,7 +133,7 @@ static bool host_accept(void *arg, struct bot *b, struct chat_event *ev,
     if (o->message_id) {
         snprintf(out->id, sizeof out->id, "%s", o->message_id);
     } else {
-        uuid4(out->id);
+        uuid4_ordered(out->id);
     }
     /* What the ledger holds from before comes first, and must not be read from it a second time. */
     while (!e->started && !e->stopping)

@@ -85,7 +85,16 @@ bool session_forget(struct engine *e, const struct scope *s, const char *bot, en
                     const char *launcher_id, bool *removed, struct error *err) warn_unused;
 
 /* ---- monitoring records: batched, merged, written in one transaction ---------------------------------------------------------- */
+struct record;
+#define RECORD_CUT "cut" /* no record: older turns of conversation `id` go, but for `keep` */
 void record_put(struct engine *e, const struct scope *s, const char *kind, json_t *row_stolen);
+/* A row of every turn; texts are copied. `held` (may be NULL) holds the record while it waits and may be changed, and is NULL again
+ * from then on; record_let_go ends that earlier. */
+void record_flat(struct engine *e, const struct scope *s, enum mon_flat table,
+                 const struct db_val *v, struct record **held);
+void record_let_go(struct record **held);
+/* Status and level (literals or NULL: as they are) and variables (copied, or STR_NONE) of a message that waits. */
+bool record_patch(struct record *r, const char *status, const char *level, struct str variables);
 bool record_flush(struct engine *e,
                   struct error *err) warn_unused; /* waits: for readers and the stop */
 void records_go_on(struct engine *e);             /* the database works again */
@@ -120,10 +129,11 @@ struct run {
     bool response_is_chain, is_chunk, is_final, tool_calls, first_chunk_done, plugin_source;
     json_t *out_chain; /* resp_message_chain[-1] */
     /* The end of the turn, committed together with the final reply: */
-    bool history_ready; /* query.responses holds the whole turn */
-    bool committed;     /* reply, history and ledger are durable */
-    bool answered;      /* a final part was handed to the adapter */
-    json_t *last_out;   /* last chain handed out, for the response record */
+    bool history_ready;   /* query.responses holds the whole turn */
+    bool committed;       /* reply, history and ledger are durable */
+    bool answered;        /* a final part was handed to the adapter */
+    json_t *last_out;     /* last chain handed out, for the response record */
+    struct record *asked; /* the question's monitoring record while it waits to be written */
     json_t *
         tool_calls_shown; /* ended calls for who watches: [{id, name, …}], bounded; in the query's arena */
 };
@@ -195,7 +205,7 @@ struct engine {
     size_t session_count;
     struct list records;
     size_t record_count;
-    struct map record_index; /* "message:<id>" / "session:…" → buffered record */
+    struct map record_index; /* a session's key → the record of it that waits */
     bool record_writing;
     size_t
         record_alone; /* so many of the next ones are written one by one, after a batch that failed */

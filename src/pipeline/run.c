@@ -165,6 +165,7 @@ static void drop(struct engine *e, struct pending *p, const char *why)
 
 static void run_free(struct run *r)
 {
+    record_let_go(&r->asked);
     if (r->session)
         session_release(r->engine, r->session);
     model_unref(r->model);

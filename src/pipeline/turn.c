@@ -14,8 +14,6 @@ struct commit {
     const char *conversation_id;
     int64_t keep_conversations; /* 0: no new one was made */
     const json_t *turn;         /* messages or NULL */
-    int64_t keep_turns;
-    bool cut;   /* this time older turns go: not at each, deleting costs more than keeping a few */
     bool tried; /* and failed, as far as was heard: it may have been stored all the same */
 };
 
@@ -38,8 +36,7 @@ static bool do_commit(struct db_tx *tx, void *arg, struct error *err)
     if (c->keep_conversations &&
         !session_prune(tx, &c->scope, c->session, c->keep_conversations, err))
         return false;
-    return !c->turn || session_append_turn(tx, &c->scope, c->conversation_id, c->turn,
-                                           c->cut ? c->keep_turns : 0, err);
+    return !c->turn || session_append_turn(tx, &c->scope, c->conversation_id, c->turn, err);
 }
 
 /* ---- what stays of a turn ------------------------------------------------------------------------------------------------- */
@@ -63,24 +60,46 @@ static size_t group_at(const json_t *list, size_t i)
     return n + 1;
 }
 
-/* No payloads; results of tools only as far as a later turn can make sense of them. */
-static void slim(json_t *m)
+static bool has_payload(const json_t *message)
 {
     size_t k;
     json_t *part;
-    json_array_foreach (json_object_get(m, "content"), k, part) {
+    json_array_foreach (json_object_get(message, "content"), k, part) {
+        if (json_object_get(part, "image_base64") || json_object_get(part, "file_base64"))
+            return true;
+    }
+    return false;
+}
+
+static void drop_payloads(json_t *message)
+{
+    size_t k;
+    json_t *part;
+    json_array_foreach (json_object_get(message, "content"), k, part) {
         if (json_object_get(part, "image_base64"))
             json_set(part, "image_base64", json_null());
         if (json_object_get(part, "file_base64"))
             json_set(part, "file_base64", json_null());
     }
-    struct str text = json_s(m, "content");
-    if (is_role(m, "tool") && text.n > KEPT_RESULT) {
+}
+
+/* The message as it is kept: no payloads, results of tools only as far as a later turn can make sense of them. Itself where nothing
+ * is to be cut, since nobody changes a message that was said. New reference. */
+static json_t *kept_message(json_t *message)
+{
+    struct str text = json_s(message, "content");
+    bool long_result = is_role(message, "tool") && text.n > KEPT_RESULT;
+    if (!long_result && !has_payload(message))
+        return json_incref(message);
+    json_t *copy = json_deep_copy(message);
+    drop_payloads(copy);
+    if (long_result) {
         auto_buf b = BUF(KEPT_RESULT + 64);
         buf_add(&b, text.p, utf8_border(text.p, KEPT_RESULT));
         buf_z(&b, "\n[cut: the rest is not kept]");
-        json_set(m, "content", json_strn(buf_view(&b)));
+        json_set(copy, "content", json_strn(buf_view(&b)));
     }
+    return copy;
 }
 
 /* Whole groups of the responses, without empty assistant messages and calls that got no result; the latest, at most `most`
@@ -94,11 +113,8 @@ static json_t *kept_responses(const struct query *q, size_t most)
         bool empty = n == 1 && is_role(m, "assistant") && !llm_content_text(q->arena, m).n;
         if (n > 0 && !empty) {
             json_array_append_new(starts, json_integer((json_int_t)json_array_size(out)));
-            for (size_t k = 0; k < n; k++) {
-                json_t *copy = json_deep_copy(json_array_get(q->responses, i + k));
-                slim(copy);
-                json_array_append_new(out, copy);
-            }
+            for (size_t k = 0; k < n; k++)
+                json_array_append_new(out, kept_message(json_array_get(q->responses, i + k)));
         }
         i += n ? n : 1;
         while (n == 0 && is_role(json_array_get(q->responses, i), "tool"))
@@ -122,8 +138,7 @@ static json_t *turn_messages(const struct run *r)
     int64_t most = r->engine->max_messages - 1;
     auto_json answers = kept_responses(q, most > 0 ? (size_t)most : 1);
     json_t *out = json_array();
-    json_array_append_new(out, json_deep_copy(q->user_message));
-    slim(json_array_get(out, 0));
+    json_array_append_new(out, kept_message(q->user_message));
     if (json_array_size(answers) > 0 && json_array_extend(out, answers) == 0)
         return out;
     json_decref(out);
@@ -137,6 +152,15 @@ static void remember(struct run *r, json_t *turn, int64_t keep)
     if (s->conversation != r->conversation || json_array_append(s->turns, turn) != 0)
         return;
     session_trim(s->turns, keep, r->engine->max_messages);
+}
+
+/* Older turns go in a transaction that has time, with those of other sessions, which lie on the same pages: and not at each turn,
+ * deleting costs more than keeping a few. Whatever is left behind by a crash goes at the next cut. */
+static void cut_later(struct run *r, const char *conversation_id, int64_t keep)
+{
+    if (++r->session->appended % CUT_EVERY == 0)
+        record_put(r->engine, &r->query->scope, RECORD_CUT,
+                   json_pack("{s:s,s:I}", "id", conversation_id, "keep", (json_int_t)keep));
 }
 
 static json_t *default_payload(const struct reply *rep)
@@ -185,13 +209,13 @@ commit_turn(struct run *r, struct reply *rep, struct error *err)
                                        .payload = buf_view(&text)};
     }
     const struct session *s = r->session && !r->session->forgotten ? r->session : NULL;
+    int64_t keep_turns = 0;
     if (turn && s && r->conversation) {
         c.turn = turn;
         c.conversation_id = json_z_or(r->conversation, "id", "");
-        c.keep_turns = conf_int(r->pipe->config, "ai.local-agent.max-round", 10);
-        if (c.keep_turns < 1)
-            c.keep_turns = 1;
-        c.cut = ++r->session->appended % CUT_EVERY == 0;
+        keep_turns = conf_int(r->pipe->config, "ai.local-agent.max-round", 10);
+        if (keep_turns < 1)
+            keep_turns = 1;
     }
     /* Once in a while the rows get a fresh time; what they hold changes with a new conversation only. */
     if (s && (s->fresh || s->renew || (c.turn && time_mono_us() - s->saved_us > SAVE_EVERY_US))) {
@@ -210,8 +234,10 @@ commit_turn(struct run *r, struct reply *rep, struct error *err)
         r->session->fresh = false;
         r->session->saved_us = time_mono_us();
     }
-    if (c.turn)
-        remember(r, turn, c.keep_turns);
+    if (c.turn) {
+        remember(r, turn, keep_turns);
+        cut_later(r, c.conversation_id, keep_turns);
+    }
     return true;
 }
 
@@ -241,7 +267,7 @@ static bool hand_out(struct run *r, json_t *chain, bool is_chunk, bool is_final,
     bool ends = is_final && !(is_chunk && r->tool_calls);
     if (ends && !r->committed) {
         char id[UUID_SIZE];
-        uuid4(id);
+        uuid4_ordered(id);
         rep.number = ++q->parts;
         rep.tools = r->tool_calls_shown;
         rep.delivery_id = r->pending->ephemeral ? NULL : str_z(q->arena, str_c(id));

@@ -80,7 +80,8 @@ static void push_one(void *arg)
                              .header_count = 1,
                              .body = p->body,
                              .total_ms = WEBHOOK_TIMEOUT_MS,
-                             .body_max = ANSWER_MAX};
+                             .body_max = ANSWER_MAX,
+                             .flags = HTTP_CALL_TENANT};
     struct http_result res;
     struct error err = {0};
     if (a && http_fetch(a, &call, &res, &err)) {

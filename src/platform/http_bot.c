@@ -347,10 +347,13 @@ static bool hand_in(struct intake *in, struct accepted *out, struct error *err)
 /* From the idempotency key to the ledger. A refused message gives its key back. */
 static bool take_in(struct intake *in, struct accepted *out, struct error *err)
 {
-    unsigned char dice[16];
-    crypto_random(dice, sizeof dice);
+    char uuid[UUID_SIZE], *at = in->id + 3;
+    uuid4_ordered(uuid);
     memcpy(in->id, "in_", 3);
-    hex_encode(dice, sizeof dice, in->id + 3);
+    for (const char *c = uuid; *c; c++)
+        if (*c != '-')
+            *at++ = *c;
+    *at = '\0';
     if (!take_key(in, err))
         return false;
     if (in->sync)

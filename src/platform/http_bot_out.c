@@ -256,6 +256,7 @@ static enum outcome attempt(const struct http_bot *h, struct str body, char *why
         .connect_ms = total_ms < CONNECT_MS ? total_ms : CONNECT_MS,
         .total_ms = total_ms,
         .body_max = ANSWER_MAX,
+        .flags = HTTP_CALL_TENANT,
     };
     struct http_result res = {0};
     struct error err = {0};

@@ -197,6 +197,8 @@ struct
     const char *session_id; /* NULL: debug chat */
     enum launcher type;
 };
+/* For the sockets of web chats: a message of 10 MiB comes back as one frame, which may be larger than its bytes were. */
+enum { WEBCHAT_FRAME_MAX = 32 << 20 };
 /* Runs one authenticated socket until it ends: sends `connected`, reads frames, echoes, accepts messages. `revalidate` is called before
  * each message (false: Unauthorized / Bot is unavailable, as in err->msg, then the socket closes). */
 struct webchat_conn_opts {

@@ -125,12 +125,10 @@ json_t *account_create_first(const struct store *st, struct str email, const cha
     if (!tenant_singleton_uuid(str_c(st->instance), uuid, err))
         return NULL;
     struct first f = {.st = st, .email = email, .phc = phc, .scope = scope_of(st, uuid, 1)};
-    if (!db_write(st->db, scope_db(&f.scope), do_first, &f, err)) {
-        json_decref(f.account);
-        return NULL;
-    }
-    *scope_out = f.scope;
-    return f.account;
+    bool ok = db_write(st->db, scope_db(&f.scope), do_first, &f, err);
+    if (ok)
+        *scope_out = f.scope;
+    return store_result(ok, &f.account);
 }
 
 struct password {
@@ -326,7 +324,7 @@ static bool do_current(struct db_tx *tx, void *arg, struct error *err)
 json_t *identity_current(const struct store *st, const struct principal *p, struct error *err)
 {
     struct one_workspace o = {.st = st, .scope = p->scope, .account = p->account};
-    return db_read(st->db, scope_db(&p->scope), do_current, &o, err) ? o.out : NULL;
+    return store_result(db_read(st->db, scope_db(&p->scope), do_current, &o, err), &o.out);
 }
 
 struct mine {
@@ -355,18 +353,20 @@ json_t *identity_bootstrap(const struct store *st, const char *account, struct e
 {
     struct mine m = {.account = account};
     struct db_scope scope = {DB_SCOPE_ACCOUNT, account};
-    if (!db_read(st->db, scope, do_mine, &m, err))
-        return NULL;
-    auto_json uuids = m.uuids;
+    auto_json uuids = store_result(db_read(st->db, scope, do_mine, &m, err), &m.uuids);
     auto_json list = json_array();
+    if (!uuids)
+        return NULL;
     size_t i;
     json_t *u;
     json_array_foreach (uuids, i, u) {
         struct one_workspace o = {
             .st = st, .scope = scope_of(st, json_string_value(u), 1), .account = account};
         struct error one = {0};
-        if (db_read(st->db, scope_db(&o.scope), do_current, &o, &one)) {
-            json_array_append_new(list, o.out);
+        json_t *got =
+            store_result(db_read(st->db, scope_db(&o.scope), do_current, &o, &one), &o.out);
+        if (got) {
+            json_array_append_new(list, got);
         } else if (one.code != ERR_NOT_FOUND && one.code != ERR_UNAUTHORIZED) {
             *err = one;
             return NULL;
@@ -480,9 +480,9 @@ bool identity_load_fence(const struct store *st, struct fence *f, struct error *
 {
     struct bindings b = {.st = st};
     struct db_scope scope = {DB_SCOPE_INSTANCE, st->instance};
-    if (!db_read(st->db, scope, do_bindings, &b, err))
+    auto_json rows = store_result(db_read(st->db, scope, do_bindings, &b, err), &b.rows);
+    if (!rows)
         return false;
-    auto_json rows = b.rows;
     size_t i;
     json_t *row;
     json_array_foreach (rows, i, row) {
@@ -553,7 +553,7 @@ static bool do_members(struct db_tx *tx, void *arg, struct error *err)
 json_t *members_list(const struct store *st, const struct scope *scope, struct error *err)
 {
     struct member_job j = {.st = st, .scope = *scope};
-    return db_read(st->db, scope_db(scope), do_members, &j, err) ? j.out : NULL;
+    return store_result(db_read(st->db, scope_db(scope), do_members, &j, err), &j.out);
 }
 
 static bool denied(struct error *err, const char *text)
@@ -629,7 +629,7 @@ json_t *member_set_role(const struct store *st, const struct principal *actor, c
 {
     struct member_job j = {
         .st = st, .actor = actor, .scope = actor->scope, .account = account, .role = role};
-    return db_write(st->db, scope_db(&j.scope), do_role, &j, err) ? j.out : NULL;
+    return store_result(db_write(st->db, scope_db(&j.scope), do_role, &j, err), &j.out);
 }
 
 static bool do_member_remove(struct db_tx *tx, void *arg, struct error *err)

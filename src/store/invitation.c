@@ -121,7 +121,7 @@ json_t *invitation_create(const struct store *st, const struct principal *actor,
                     .email = email,
                     .role = role,
                     .hash = hash};
-    return db_write(st->db, scope_db(&j.scope), do_create, &j, err) ? j.out : NULL;
+    return store_result(db_write(st->db, scope_db(&j.scope), do_create, &j, err), &j.out);
 }
 
 static bool do_pending(struct db_tx *tx, void *arg, struct error *err)
@@ -151,7 +151,7 @@ static bool do_pending(struct db_tx *tx, void *arg, struct error *err)
 json_t *invitations_pending(const struct store *st, const struct scope *scope, struct error *err)
 {
     struct job j = {.st = st, .scope = *scope};
-    return db_write(st->db, scope_db(scope), do_pending, &j, err) ? j.out : NULL;
+    return store_result(db_write(st->db, scope_db(scope), do_pending, &j, err), &j.out);
 }
 
 static bool do_revoke(struct db_tx *tx, void *arg, struct error *err)
@@ -181,7 +181,7 @@ json_t *invitation_revoke(const struct store *st, const struct principal *actor,
                           struct error *err)
 {
     struct job j = {.st = st, .actor = actor, .scope = actor->scope, .uuid = uuid};
-    return db_write(st->db, scope_db(&j.scope), do_revoke, &j, err) ? j.out : NULL;
+    return store_result(db_write(st->db, scope_db(&j.scope), do_revoke, &j, err), &j.out);
 }
 
 /* ---- by token ------------------------------------------------------------------------------------------------------------------ */
@@ -275,7 +275,7 @@ static json_t *finish(bool ok, struct job *j, struct error *err)
 {
     if (ok && !j->out)
         refuse(err, "invitation_expired", "The invitation has expired");
-    return ok ? j->out : NULL;
+    return store_result(ok, &j->out);
 }
 
 json_t *invitation_inspect(const struct store *st, const char *hash, struct error *err)

@@ -63,7 +63,7 @@ bool ledger_accept(const struct store *st, const struct scope *scope, const stru
                    struct error *err)
 {
     struct accept a = {.scope = scope, .m = m};
-    if (!db_write(st->db, scope_db(scope), do_accept, &a, err))
+    if (!db_write_twice(st->db, scope_db(scope), do_accept, &a, err))
         return false;
     return !a.duplicate ||
            err_tag(err, ERR_CONFLICT, 409, "duplicate", "this message was accepted before");
@@ -213,7 +213,7 @@ json_t *ledger_open_messages(const struct store *st, const struct scope *scope, 
             "parley_messages WHERE workspace_uuid = ? AND state IN ('received', 'running') AND seq > ? ORDER BY seq LIMIT ?"};
     struct read r = {
         .sql = &sql, .v = {DB_V_Z(scope->workspace), DB_V_I(after), DB_V_I(limit)}, .n = 3};
-    return db_read(st->db, scope_db(scope), do_rows, &r, err) ? r.rows : NULL;
+    return store_result(db_read(st->db, scope_db(scope), do_rows, &r, err), &r.rows);
 }
 
 json_t *ledger_open_deliveries(const struct store *st, const struct scope *scope, int64_t after,
@@ -225,7 +225,7 @@ json_t *ledger_open_deliveries(const struct store *st, const struct scope *scope
             "workspace_uuid = ? AND state IN ('pending', 'sending') AND seq > ? ORDER BY seq LIMIT ?"};
     struct read r = {
         .sql = &sql, .v = {DB_V_Z(scope->workspace), DB_V_I(after), DB_V_I(limit)}, .n = 3};
-    return db_read(st->db, scope_db(scope), do_rows, &r, err) ? r.rows : NULL;
+    return store_result(db_read(st->db, scope_db(scope), do_rows, &r, err), &r.rows);
 }
 
 struct health {
@@ -268,7 +268,7 @@ json_t *ledger_health(const struct store *st, const struct scope *scope, const c
                       struct error *err)
 {
     struct health h = {.workspace = scope->workspace, .bot = bot};
-    return db_read(st->db, scope_db(scope), do_health, &h, err) ? h.out : NULL;
+    return store_result(db_read(st->db, scope_db(scope), do_health, &h, err), &h.out);
 }
 
 /* ---- retention -------------------------------------------------------------------------------------------------------------- */

@@ -145,5 +145,5 @@ json_t *ledger_list(const struct store *st, const struct scope *scope, const cha
                         .running = running,
                         .limit = limit,
                         .offset = offset};
-    return db_read(st->db, scope_db(scope), do_list, &l, err) ? l.out : NULL;
+    return store_result(db_read(st->db, scope_db(scope), do_list, &l, err), &l.out);
 }

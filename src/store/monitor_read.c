@@ -196,7 +196,7 @@ static bool do_list(struct db_tx *tx, void *arg, struct error *err)
 
 static json_t *read(const struct store *st, struct ask *q, db_fn *fn, struct error *err)
 {
-    return db_read(st->db, scope_db(q->scope), fn, q, err) ? q->out : NULL;
+    return store_result(db_read(st->db, scope_db(q->scope), fn, q, err), &q->out);
 }
 
 json_t *monitor_list(const struct store *st, const struct scope *scope, const struct table *t,

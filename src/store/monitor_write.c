@@ -1,4 +1,4 @@
-/* Writing monitoring records. pipeline.md §11. Messages, calls and sessions are the hot ones: prepared SQL. */
+/* Writing monitoring records. pipeline.md §11. Messages, calls and sessions are the hot ones: flat values, prepared SQL. */
 #include "store/store.h"
 
 static struct db_val val(const json_t *row, const char *key)
@@ -29,14 +29,74 @@ static struct db_val or_text(struct db_val v, const char *fallback)
     return v.type == DB_NULL ? DB_V_Z(fallback) : v;
 }
 
+/* ---- rows of every turn ---- */
+
+#define Q16 "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+#define ROW "(" Q16 ", ?)"
+#define ROWS_MAX \
+    ROW ", " ROW ", " ROW ", " ROW ", " ROW ", " ROW ", " ROW ", " ROW /* MON_ROWS_MAX of them */
+#define MESSAGE                                                                                    \
+    "INTO monitoring_messages (id, workspace_uuid, \"timestamp\", bot_id, bot_name, pipeline_id, " \
+    "pipeline_name, message_content, session_id, status, level, platform, user_id, user_name, "    \
+    "runner_name, variables, role) VALUES "
+/* A turn that is run again goes on with its record. */
+#define MESSAGE_AGAIN                                                                    \
+    " ON CONFLICT (id) DO UPDATE SET status = excluded.status, level = excluded.level, " \
+    "variables = excluded.variables"
+#define LLM_CALL                                                                               \
+    "INTO monitoring_llm_calls (id, workspace_uuid, \"timestamp\", model_name, input_tokens, " \
+    "output_tokens, total_tokens, duration, cost, status, bot_id, bot_name, pipeline_id, "     \
+    "pipeline_name, session_id, error_message, message_id) VALUES "
+
+/* FAIL: SQLite need not be able to take back the first rows of a statement that fails, the transaction goes back as a whole. */
+static struct db_sql
+    message_one = {.text = "INSERT " MESSAGE ROW MESSAGE_AGAIN},
+    message_max = {.text = "INSERT OR FAIL " MESSAGE ROWS_MAX MESSAGE_AGAIN,
+                   .pg = "INSERT " MESSAGE ROWS_MAX MESSAGE_AGAIN},
+    llm_one = {.text = "INSERT " LLM_CALL ROW},
+    llm_max = {.text = "INSERT OR FAIL " LLM_CALL ROWS_MAX, .pg = "INSERT " LLM_CALL ROWS_MAX},
+    session_one = {
+        .text =
+            "INSERT INTO monitoring_sessions (workspace_uuid, bot_id, session_id, bot_name, pipeline_id, pipeline_name, message_count, "
+            "start_time, last_activity, is_active, platform, user_id, user_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT "
+            "(workspace_uuid, bot_id, session_id) DO UPDATE SET message_count = monitoring_sessions.message_count + excluded.message_count, "
+            "last_activity = excluded.last_activity, is_active = excluded.is_active, bot_name = excluded.bot_name, pipeline_id = "
+            "excluded.pipeline_id, pipeline_name = excluded.pipeline_name, user_name = COALESCE(excluded.user_name, "
+            "monitoring_sessions.user_name)"};
+
+static const struct {
+    size_t columns;
+    struct db_sql *one, *max; /* max: NULL where rows come one by one */
+} flat[] = {
+    [MON_MESSAGE] = {17, &message_one, &message_max},
+    [MON_LLM_CALL] = {17, &llm_one, &llm_max},
+    [MON_SESSION] = {13, &session_one, NULL},
+};
+
+size_t monitor_columns(enum mon_flat table)
+{
+    return flat[table].columns;
+}
+
+bool monitor_rows(struct db_tx *tx, enum mon_flat table, const struct db_val *v, size_t n,
+                  struct error *err)
+{
+    size_t columns = flat[table].columns;
+    while (n > 0) {
+        size_t take = flat[table].max && n >= MON_ROWS_MAX ? MON_ROWS_MAX : 1;
+        if (!db_exec(tx, take > 1 ? flat[table].max : flat[table].one, v, take * columns, NULL,
+                     err))
+            return false;
+        v += take * columns;
+        n -= take;
+    }
+    return true;
+}
+
+/* ---- records as JSON ---- */
+
 static bool put_message(struct db_tx *tx, const struct scope *s, const json_t *r, struct error *err)
 {
-    static struct db_sql sql = {
-        .text =
-            "INSERT INTO monitoring_messages (id, workspace_uuid, \"timestamp\", bot_id, bot_name, pipeline_id, pipeline_name, message_content, "
-            "session_id, status, level, platform, user_id, user_name, runner_name, variables, role) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-            "?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET status = excluded.status, level = excluded.level, variables = "
-            "excluded.variables"}; /* a turn that is run again goes on with its record */
     char t[TIME_ISO_SIZE];
     struct db_val v[] = {val(r, "id"),
                          DB_V_Z(s->workspace),
@@ -55,7 +115,7 @@ static bool put_message(struct db_tx *tx, const struct scope *s, const json_t *r
                          val(r, "runner_name"),
                          val(r, "variables"),
                          or_text(val(r, "role"), "user")};
-    return db_exec(tx, &sql, v, array_len(v), NULL, err);
+    return monitor_rows(tx, MON_MESSAGE, v, 1, err);
 }
 
 static bool update_message(struct db_tx *tx, const struct scope *s, const json_t *r,
@@ -73,11 +133,6 @@ static bool update_message(struct db_tx *tx, const struct scope *s, const json_t
 static bool put_llm_call(struct db_tx *tx, const struct scope *s, const json_t *r,
                          struct error *err)
 {
-    static struct db_sql sql = {
-        .text =
-            "INSERT INTO monitoring_llm_calls (id, workspace_uuid, \"timestamp\", model_name, input_tokens, output_tokens, total_tokens, "
-            "duration, cost, status, bot_id, bot_name, pipeline_id, pipeline_name, session_id, error_message, message_id) VALUES (?, ?, ?, ?, ?, "
-            "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"};
     char t[TIME_ISO_SIZE];
     struct db_val v[] = {val(r, "id"),
                          DB_V_Z(s->workspace),
@@ -96,19 +151,11 @@ static bool put_llm_call(struct db_tx *tx, const struct scope *s, const json_t *
                          or_text(val(r, "session_id"), ""),
                          val(r, "error_message"),
                          val(r, "message_id")};
-    return db_exec(tx, &sql, v, array_len(v), NULL, err);
+    return monitor_rows(tx, MON_LLM_CALL, v, 1, err);
 }
 
 static bool put_session(struct db_tx *tx, const struct scope *s, const json_t *r, struct error *err)
 {
-    static struct db_sql sql = {
-        .text =
-            "INSERT INTO monitoring_sessions (workspace_uuid, bot_id, session_id, bot_name, pipeline_id, pipeline_name, message_count, "
-            "start_time, last_activity, is_active, platform, user_id, user_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT "
-            "(workspace_uuid, bot_id, session_id) DO UPDATE SET message_count = monitoring_sessions.message_count + excluded.message_count, "
-            "last_activity = excluded.last_activity, is_active = excluded.is_active, bot_name = excluded.bot_name, pipeline_id = "
-            "excluded.pipeline_id, pipeline_name = excluded.pipeline_name, user_name = COALESCE(excluded.user_name, "
-            "monitoring_sessions.user_name)"};
     char t[TIME_ISO_SIZE], u[TIME_ISO_SIZE];
     struct db_val v[] = {DB_V_Z(s->workspace),
                          or_text(val(r, "bot_id"), "unknown"),
@@ -123,7 +170,7 @@ static bool put_session(struct db_tx *tx, const struct scope *s, const json_t *r
                          val(r, "platform"),
                          val(r, "user_id"),
                          val(r, "user_name")};
-    return db_exec(tx, &sql, v, array_len(v), NULL, err);
+    return monitor_rows(tx, MON_SESSION, v, 1, err);
 }
 
 /* One record for each feedback id: a change of mind replaces it, 3 takes it back (pipeline.md §2). */

@@ -19,16 +19,6 @@ static struct db_scope scope_of(const struct scope *scope)
     return scope ? scope_db(scope) : (struct db_scope){.kind = DB_SCOPE_NONE};
 }
 
-/* A result whose commit failed is no result. */
-static json_t *finish(struct call *c, bool ok)
-{
-    if (!ok) {
-        json_decref(c->result);
-        c->result = NULL;
-    }
-    return c->result;
-}
-
 static bool do_insert(struct db_tx *tx, void *arg, struct error *err)
 {
     struct call *c = arg;
@@ -73,14 +63,14 @@ json_t *store_do_insert(const struct store *st, const struct table *t, const str
                         const json_t *row, struct error *err)
 {
     struct call c = {.st = st, .t = t, .scope = scope, .row = row};
-    return finish(&c, db_write(st->db, scope_of(scope), do_insert, &c, err));
+    return store_result(db_write(st->db, scope_of(scope), do_insert, &c, err), &c.result);
 }
 
 json_t *store_do_get(const struct store *st, const struct table *t, const struct scope *scope,
                      const struct store_eq *key, size_t n, bool raw, struct error *err)
 {
     struct call c = {.st = st, .t = t, .scope = scope, .eq = key, .n = n, .raw = raw};
-    return finish(&c, db_read(st->db, scope_of(scope), do_get, &c, err));
+    return store_result(db_read(st->db, scope_of(scope), do_get, &c, err), &c.result);
 }
 
 json_t *store_do_list(const struct store *st, const struct table *t, const struct scope *scope,
@@ -96,7 +86,7 @@ json_t *store_do_list(const struct store *st, const struct table *t, const struc
                      .limit = limit,
                      .offset = offset,
                      .raw = raw};
-    return finish(&c, db_read(st->db, scope_of(scope), do_list, &c, err));
+    return store_result(db_read(st->db, scope_of(scope), do_list, &c, err), &c.result);
 }
 
 bool store_do_update(const struct store *st, const struct table *t, const struct scope *scope,

@@ -70,21 +70,27 @@ bool session_save(struct db_tx *tx, const struct scope *scope, const json_t *s, 
 }
 
 bool session_append_turn(struct db_tx *tx, const struct scope *scope, const char *conversation_id,
-                         const json_t *messages, int64_t keep, struct error *err)
+                         const json_t *messages, struct error *err)
 {
     static struct db_sql insert = {
         .text =
             "INSERT INTO parley_turns (workspace_uuid, conversation_id, messages, created_at) VALUES (?, ?, ?, ?)"};
+    char now[TIME_ISO_SIZE];
+    struct db_val v[] = {DB_V_Z(scope->workspace), DB_V_Z(conversation_id),
+                         json_text_of(tx, messages), DB_V_Z(time_sql(time_wall_us(), now))};
+    return db_exec(tx, &insert, v, array_len(v), NULL, err);
+}
+
+bool session_cut_turns(struct db_tx *tx, const struct scope *scope, const char *conversation_id,
+                       int64_t keep, struct error *err)
+{
     static struct db_sql trim = {
         .text =
             "DELETE FROM parley_turns WHERE workspace_uuid = ? AND conversation_id = ? AND seq <= (SELECT seq FROM parley_turns WHERE "
             "workspace_uuid = ? AND conversation_id = ? ORDER BY seq DESC LIMIT 1 OFFSET ?)"};
-    char now[TIME_ISO_SIZE];
     struct db_val ws = DB_V_Z(scope->workspace), id = DB_V_Z(conversation_id);
-    struct db_val v[] = {ws, id, json_text_of(tx, messages), DB_V_Z(time_sql(time_wall_us(), now))};
-    struct db_val t[] = {ws, id, ws, id, DB_V_I(keep)};
-    return db_exec(tx, &insert, v, array_len(v), NULL, err) &&
-           (keep <= 0 || db_exec(tx, &trim, t, array_len(t), NULL, err));
+    struct db_val v[] = {ws, id, ws, id, DB_V_I(keep)};
+    return keep <= 0 || db_exec(tx, &trim, v, array_len(v), NULL, err);
 }
 
 /* ---- loading -------------------------------------------------------------------------------------------------------------- */
@@ -179,7 +185,7 @@ json_t *session_load(const struct store *st, const struct scope *scope, const ch
 {
     struct load l = {
         .workspace = scope->workspace, .bot = bot, .type = type, .id = id, .max_turns = max_turns};
-    return db_read(st->db, scope_db(scope), do_load, &l, err) ? l.out : NULL;
+    return store_result(db_read(st->db, scope_db(scope), do_load, &l, err), &l.out);
 }
 
 /* ---- removal and counts ------------------------------------------------------------------------------------------------------ */

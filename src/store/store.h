@@ -15,6 +15,14 @@ struct store {
     char instance[256];
 };
 
+/* The result of a unit of work, handed over: none where its commit failed. */
+static inline json_t *store_result(bool ok, json_t **result)
+{
+    if (!ok)
+        json_decref(steal(*result));
+    return steal(*result);
+}
+
 /* ---- column tables --------------------------------------------------------------------------------------------------------- */
 enum col_type { COL_STR, COL_TEXT, COL_JSON, COL_INT, COL_FLOAT, COL_BOOL, COL_TIME, COL_BLOB };
 enum col_flags {
@@ -197,7 +205,10 @@ bool session_save(struct db_tx *tx, const struct scope *scope, const json_t *ses
                   const json_t *conversation_row,
                   struct error *err) warn_unused; /* upserts; conversation_row may be NULL */
 bool session_append_turn(struct db_tx *tx, const struct scope *scope, const char *conversation_id,
-                         const json_t *messages, int64_t keep_turns, struct error *err) warn_unused;
+                         const json_t *messages, struct error *err) warn_unused;
+/* Leaves the newest `keep` turns of a conversation (0: all). */
+bool session_cut_turns(struct db_tx *tx, const struct scope *scope, const char *conversation_id,
+                       int64_t keep, struct error *err) warn_unused;
 bool session_remove(const struct store *st, const struct scope *scope, const char *bot,
                     const char *launcher_type, const char *launcher_id, bool *removed,
                     struct error *err) warn_unused;

@@ -14,6 +14,21 @@ bool monitor_write(struct db_tx *tx, const struct scope *scope, const char *kind
 bool monitor_settle(const struct store *st, const struct scope *scope, int64_t *settled,
                     struct error *err) warn_unused;
 
+/* Rows of the tables that every turn writes: `n` times the values of all columns in the order of the column table, the workspace's
+ * own included. Several rows at a time cost less than each alone. */
+enum mon_flat { MON_MESSAGE, MON_LLM_CALL, MON_SESSION };
+enum { MON_COLUMNS_MAX = 17, MON_ROWS_MAX = 8 };
+enum { /* places of columns that change after a row was made */
+       MON_MESSAGE_STATUS = 9,
+       MON_MESSAGE_LEVEL = 10,
+       MON_MESSAGE_VARIABLES = 15,
+       MON_SESSION_COUNT = 6,
+       MON_SESSION_LAST = 8
+};
+size_t monitor_columns(enum mon_flat table);
+bool monitor_rows(struct db_tx *tx, enum mon_flat table, const struct db_val *v, size_t n,
+                  struct error *err) warn_unused;
+
 struct monitor_filter {
     const json_t *bots, *pipelines, *sessions; /* arrays of strings or NULL */
     int64_t from_us, to_us;                    /* 0: none; inclusive */

@@ -270,6 +270,59 @@ static void a_damaged_database(void **state)
     assert_true(line_with("missing", "restore a backup"));
 }
 
+static const char *of_data(char *out, const char *name)
+{
+    snprintf(out, 160, "%s/%s", data, name);
+    return out;
+}
+
+/* A file of no bytes where there was a database: refused, and said how to go on either way. */
+static void an_emptied_database(void **state)
+{
+    char path[160], dir[160];
+    /* A first start that was cut off at once: nothing was in use. */
+    fill();
+    put("langbot.db", "", O_TRUNC);
+    assert_int_equal(run(app_doctor), 0);
+    assert_int_equal(run(migrate), 0);
+
+    put("langbot.db", "", O_TRUNC);
+    put("langbot.db-wal", "something", O_TRUNC);
+    assert_int_equal(run(migrate), 1);
+    assert_true(line_with("its journal (-wal) is not", "to start afresh on purpose"));
+    assert_int_equal(run(app_doctor), 1);
+    assert_true(line_with("missing  database", "is empty, but its journal"));
+    assert_int_equal(unlink(of_data(path, "langbot.db-wal")), 0);
+
+    assert_int_equal(mkdir(of_data(dir, "migration-backups"), 0700), 0);
+    assert_int_equal(run(app_doctor), 0); /* an empty folder says nothing */
+    put("migration-backups/one", "x", 0);
+    assert_int_equal(run(migrate), 1);
+    assert_true(line_with("there are backups of it", ""));
+    assert_int_equal(unlink(of_data(path, "migration-backups/one")), 0);
+
+    put("labels/instance_id.json",
+        "{\"instance_id\": \"instance_x\", \"instance_create_ts\": 1700000000}", O_TRUNC);
+    assert_int_equal(run(migrate), 1);
+    assert_true(line_with("this instance was made on 2023-11-14", ""));
+    assert_int_equal(run(app_doctor), 1);
+    assert_true(line_with("missing  database", "2023-11-14"));
+    /* On purpose. */
+    assert_int_equal(unlink(of_data(path, "langbot.db")), 0);
+    assert_int_equal(run(migrate), 0);
+    assert_int_equal(run(app_doctor), 0);
+}
+
+static void an_emptied_configuration(void **state)
+{
+    fill();
+    put("config.yaml", "", O_TRUNC);
+    assert_int_equal(run(app_doctor), 1);
+    assert_true(line_with("missing  configuration", "config.yaml is empty: restore a backup"));
+    assert_int_equal(run(migrate), 1);
+    assert_true(line_with("parley migrate:", "config.yaml is empty"));
+}
+
 static void a_lost_key_and_a_used_port(void **state)
 {
     char path[128], port[16];
@@ -314,6 +367,8 @@ int main(void)
         T(the_doctor_changes_nothing),
         T(settings_that_are_wrong),
         T(a_damaged_database),
+        T(an_emptied_database),
+        T(an_emptied_configuration),
         T(a_lost_key_and_a_used_port),
         T(what_is_not_there),
     };

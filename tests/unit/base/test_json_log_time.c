@@ -485,12 +485,69 @@ static void test_json_put_each_place(void **state)
     }
 }
 
+/* The same verdict and the same value from us and from jansson. */
+static void compare_reading(struct str text, bool nul)
+{
+    struct error err = {0};
+    json_error_t why;
+    json_t *ours = nul ? json_parse_words(text, &err) : json_parse(text, &err);
+    json_t *theirs =
+        memchr(text.p, '\0', text.n)
+            ? NULL
+            : json_loadb(text.p, text.n, JSON_DECODE_ANY | (nul ? JSON_ALLOW_NUL : 0), &why);
+    if ((ours == NULL) != (theirs == NULL) || (ours && !json_equal(ours, theirs)))
+        fail_msg("not read as jansson does: %.*s", (int)text.n, text.p);
+    json_decref(ours);
+    json_decref(theirs);
+}
+
+/* Texts, and what becomes of them when a byte changes or the end is missing. */
+static void test_reading_equals_jansson(void **state)
+{
+    static const char *const texts[] = {
+        "{\"a\":1,\"b\":[true,false,null],\"c\":{\"d\":\"e\"},\"a\":2}",
+        " [ 1 , -2 , 0 , -0 , 1.5 , -1e3 , 2E+4 , 3e-5 , 0.1 ] ",
+        "\"plain text of some length, \\u00e9 \\ud83e\\udd9c \\n\\t\\\"\\\\ \\/ \\b\\f\\r\"",
+        "\"\\u0000 and \\ud800 alone\"",
+        "{\"\\u0000\":1}",
+        "{\"\\u00e4\\n\":\"\xc3\xa4\xe2\x82\xac\xf0\x9f\xa6\x9c\"}",
+        "\"\xed\xa0\x80\"",
+        "[9223372036854775807,-9223372036854775808,999999999999999999]",
+        "9223372036854775808",
+        "[1e400,1e-400,1764520000.123456,01,1.,.5,+1,- 1,1e,0x1]",
+        "tru",
+        "nullx",
+        "[1,]",
+        "{\"a\":1,}",
+        "[]]",
+        "{\"a\" :\t1\r\n}",
+    };
+    static const char change[] = "\"\\{}[]:,0a \x01\x7f\x80\xc3u";
+    for (size_t i = 0; i < array_len(texts); i++) {
+        size_t n = strlen(texts[i]);
+        char copy[200];
+        assert_true(n < sizeof copy);
+        for (size_t k = 0; k < n; k++) {
+            for (size_t c = 0; c < sizeof change; c++) {
+                memcpy(copy, texts[i], n);
+                copy[k] = change[c];
+                compare_reading(str_n(copy, n), c % 2);
+            }
+            if (k)
+                compare_reading(str_n(texts[i], k), true);
+        }
+        compare_reading(str_n(texts[i], n), false);
+        compare_reading(str_n(texts[i], n), true);
+    }
+}
+
 int main(void)
 {
     base_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json_put_equals_jansson),
         cmocka_unit_test(test_json_put_each_place),
+        cmocka_unit_test(test_reading_equals_jansson),
         cmocka_unit_test(test_parse_limits),
         cmocka_unit_test(test_parse_refuses),
         cmocka_unit_test(test_parse_accepts),

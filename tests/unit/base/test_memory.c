@@ -69,6 +69,60 @@ static void test_failure_is_per_thread(void **state)
     assert_ptr_equal(result, &result);
 }
 
+static void *free_elsewhere(void *arg)
+{
+    mem_free(arg);
+    return mem_alloc(40);
+}
+
+/* A block may end on another thread than it began; what a thread has counted is kept when it ends. */
+static void test_blocks_cross_threads(void **state)
+{
+    long live = mem_live();
+    for (int i = 0; i < 20; i++) {
+        void *mine = mem_alloc(40), *theirs = NULL;
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, free_elsewhere, mine), 0);
+        pthread_join(thread, &theirs);
+        assert_non_null(theirs);
+        assert_int_equal(mem_live(), live + 1);
+        mem_free(theirs);
+        assert_int_equal(mem_live(), live);
+    }
+}
+
+/* Every size up to beyond the pooled ones, grown and shrunk, holds what it was asked to hold. */
+static void test_realloc_keeps_bytes(void **state)
+{
+    for (size_t n = 1; n < 3000; n += 13) {
+        unsigned char *p = mem_lib_alloc(n);
+        assert_non_null(p);
+        assert_true(mem_lib_size(p) >= n);
+        memset(p, (int)(n & 255), n);
+        for (size_t to = n * 3; to > 0; to = to > n ? n / 2 : 0) {
+            p = mem_lib_realloc(p, to);
+            assert_non_null(p);
+            assert_true(mem_lib_size(p) >= to);
+            for (size_t i = 0; i < to && i < n / 2; i++) {
+                assert_int_equal(p[i], n & 255);
+            }
+        }
+        mem_lib_free(p);
+    }
+    unsigned char *a = mem_alloc(200);
+    assert_non_null(a);
+    memset(a, 0xff, 200);
+    mem_free(a);
+    a = mem_alloc(200); /* zeroed although it was used before */
+    assert_non_null(a);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(a[i], 0);
+    }
+    mem_free(a);
+    mem_lib_free(NULL);
+    assert_int_equal(mem_lib_size(NULL), 0);
+}
+
 static void test_steal_and_auto(void **state)
 {
     long live = mem_live();
@@ -365,6 +419,8 @@ int main(void)
         cmocka_unit_test(test_alloc_counts_and_zeroes),
         cmocka_unit_test(test_fail_after),
         cmocka_unit_test(test_failure_is_per_thread),
+        cmocka_unit_test(test_blocks_cross_threads),
+        cmocka_unit_test(test_realloc_keeps_bytes),
         cmocka_unit_test(test_steal_and_auto),
         cmocka_unit_test(test_arena_basics),
         cmocka_unit_test(test_arena_maximum),

@@ -1,7 +1,8 @@
 /* str, utf8, errors. */
-#include "base/base.h"
+#include "base/base_private.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <cmocka.h>
@@ -106,6 +107,12 @@ static void test_copies(void **state)
     assert_true(str_eqz(str_fmt(a, "%s-%d", "x", 5), "x-5"));
     assert_string_equal(z_fmt(a, STR_FMT "!", STR_ARG(S("hi"))), "hi!");
     assert_string_equal(z_fmt(a, STR_FMT "!", STR_ARG(STR_NONE)), "!");
+    for (int n = 250; n < 260; n++) { /* around the length that is written once */
+        struct str s = str_fmt(a, "%0*d", n, 7);
+        assert_int_equal(s.n, n);
+        assert_int_equal(strlen(s.p), n);
+        assert_true(s.p[0] == '0' && s.p[n - 1] == '7');
+    }
     assert_true(str_eqz(str_lower(a, S("ÄBC-Xyz")), "Äbc-xyz"));
     while (arena_alloc(a, 64)) {
     }
@@ -232,6 +239,49 @@ static void test_long_errors_are_cut_between_characters(void **state)
     }
 }
 
+static void printf_like(1, 2) compare_format(const char *fmt, ...)
+{
+    char theirs[2000];
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    vsnprintf(theirs, sizeof theirs, fmt, ap);
+    va_end(ap);
+    size_t n = 0;
+    char text[2000];
+    if (format_plain(text, sizeof text, &n, fmt, again))
+        assert_true(str_eqz(str_n(text, n), theirs));
+    else
+        assert_non_null(strpbrk(fmt, "f5-"));
+    va_end(again);
+}
+
+/* What we format by hand reads as the C library's. */
+static void test_format_equals_printf(void **state)
+{
+    (void)state;
+    auto_arena a = arena_new(1 << 16);
+    compare_format("plain");
+    compare_format("%s|%s|%%", "a", "");
+    compare_format("%.*s.", 3, "abcdef");
+    compare_format("%.*s.", 0, "x");
+    compare_format("%d %d %d %u", 0, INT32_MIN, INT32_MAX, UINT32_MAX);
+    compare_format("%ld %lld %lu %llu", LONG_MIN, LLONG_MIN, ULONG_MAX, ULLONG_MAX);
+    compare_format("%zu %c %x", SIZE_MAX, 'q', 48879u);
+    compare_format("%5d", 3);
+    compare_format("%f", 1.5);
+    compare_format("%-4s", "x");
+    assert_true(str_eqz(str_fmt(a, "%s-%05d-%s", "x", 5, "y"), "x-00005-y"));
+    auto_buf b = BUF(1000);
+    for (int i = 0; i < 100; i++)
+        assert_true(buf_fmt(&b, "%d,", i));
+    assert_int_equal(b.n, 290);
+    struct buf tight = BUF(8);
+    assert_true(buf_fmt(&tight, "%s", "12345678"));
+    assert_false(buf_fmt(&tight, "%d", 1));
+    buf_free(&tight);
+}
+
 int main(void)
 {
     base_init();
@@ -244,6 +294,7 @@ int main(void)
         cmocka_unit_test(test_utf8_valid),
         cmocka_unit_test(test_utf8_count_and_cut),
         cmocka_unit_test(test_utf8_clean),
+        cmocka_unit_test(test_format_equals_printf),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_long_errors_are_cut_between_characters),
     };

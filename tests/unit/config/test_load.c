@@ -269,7 +269,7 @@ static void test_broken_files(void **state)
         {"plugin:\n    worker: [1]\n", "plugin.worker must be a mapping"},
         {"storage:\n", "storage must be a mapping"},
         {"system:\n    jwt: text\n", "system.jwt must be a mapping"},
-        {"", "config.yaml: line 1: the document is empty"},
+        {"", "config.yaml is empty: restore a backup"},
         {"# nothing\n\n", "config.yaml: line 1: the document is empty"},
         {"~\n", "line 1: the file is empty"},
         {"- a\n- b\n", "line 1: config.yaml must be a mapping"},

@@ -101,6 +101,23 @@ static void test_hex(void **state)
     assert_true(hex_decode(S(""), b));
 }
 
+/* They stand in the order in which they were made, apart from those of one instant. */
+static void test_uuid_ordered(void **state)
+{
+    char first[UUID_SIZE], again[UUID_SIZE], later[UUID_SIZE];
+    uuid4_ordered(first);
+    uuid4_ordered(again);
+    int64_t until = time_wall_us() + 2000;
+    while (time_wall_us() < until)
+        ;
+    uuid4_ordered(later);
+    assert_true(uuid_is_v4(str_c(first)));
+    assert_true(uuid_is_v4(str_c(later)));
+    assert_string_not_equal(first, again);
+    assert_true(strncmp(first, again, 18) <= 0);
+    assert_true(strcmp(again, later) < 0);
+}
+
 static void test_uuid(void **state)
 {
     char a[UUID_SIZE], b[UUID_SIZE];
@@ -438,10 +455,10 @@ static void test_email(void **state)
     }
 }
 
-static void use_all(struct error *err, bool *ok)
+static void use_all(size_t max, struct error *err, bool *ok)
 {
     struct seal_key key = {{1}};
-    auto_arena a = arena_new(1 << 20);
+    auto_arena a = arena_new(max);
     struct str sealed, plain, mail;
     const char *typ;
     *ok = false;
@@ -466,20 +483,66 @@ static void test_failing_allocations(void **state)
         struct error err = {.code = ERR_NONE};
         long before = mem_live();
         mem_fail_after(nth, true);
-        use_all(&err, &ok);
+        use_all(1 << 20, &err, &ok);
         mem_fail_after(0, false);
         assert_int_equal(mem_live(), before);
         assert_int_equal(err.code, ok ? ERR_NONE : ERR_NOMEM);
         assert_true(nth < 1000);
     }
     /* Arenas that are full instead of memory that ends. */
-    for (size_t max = 1024; max < 8192; max += 64) {
+    ok = false;
+    for (size_t max = 1024; !ok; max += 16) {
         struct error err = {.code = ERR_NONE};
-        auto_arena a = arena_new(max);
-        auto_json claims = claims_for(60);
-        struct str token = jwt_sign(a, claims, "special", secret, &err);
-        assert_true(token.p || err.code == ERR_NOMEM);
+        use_all(max, &err, &ok);
+        assert_int_equal(err.code, ok ? ERR_NONE : ERR_NOMEM);
+        assert_true(max < 65536);
     }
+}
+
+/* Each function in an arena that is filled up to some bytes. */
+static void test_full_arenas(void **state)
+{
+    const struct str text = S("An address of some length@example.com");
+    struct seal_key key = {{1}};
+    struct str sealed, out;
+    struct error err = {.code = ERR_NONE};
+    auto_json claims = claims_for(60);
+    struct str token = jwt_sign(arena, claims, "special", secret, &err);
+    assert_true(seal(arena, &key, S("c"), text, &sealed, &err));
+    size_t done[5] = {0}, refused[5] = {0};
+    for (size_t left = 0; left < 900; left += 4) {
+        for (int i = 0; i < 5; i++) {
+            auto_arena a = arena_new(4096);
+            const char *typ;
+            err = (struct error){.code = ERR_NONE};
+            assert_non_null(arena_alloc(a, 4096 - 64 - left));
+            auto_json back = NULL;
+            bool ok = i == 0   ? jwt_sign(a, claims, "special", secret, &err).p != NULL
+                      : i == 1 ? (back = jwt_verify(a, token, secret, &typ, &err)) != NULL
+                      : i == 2 ? seal(a, &key, S("c"), text, &out, &err)
+                      : i == 3 ? unseal(a, &key, S("c"), sealed, &out, &err)
+                               : email_normalize(a, text, &out, &err);
+            assert_int_equal(err.code, ok ? ERR_NONE : ERR_NOMEM);
+            done[i] += ok;
+            refused[i] += !ok;
+        }
+    }
+    for (int i = 0; i < 5; i++)
+        assert_true(done[i] > 0 && refused[i] > 0);
+}
+
+static void test_sizes(void **state)
+{
+    struct seal_key key = {{1}};
+    struct error err = {.code = ERR_NONE};
+    struct str out, big = str_n(arena_alloc(arena, 17 << 20), 17 << 20);
+    memset((char *)(uintptr_t)big.p, 'x', big.n);
+    assert_false(seal(arena, &key, S("c"), big, &out, &err));
+    assert_int_equal(err.code, ERR_TOO_LARGE);
+    auto_json claims = claims_for(60);
+    json_set(claims, "long", json_strn(str_sub(big, 0, 20000)));
+    assert_null(jwt_sign(arena, claims, NULL, secret, &err).p);
+    assert_non_null(strstr(err.msg, "more than"));
 }
 
 int main(void)
@@ -492,6 +555,7 @@ int main(void)
         T(test_compare),
         T(test_hex),
         T(test_uuid),
+        T(test_uuid_ordered),
         T(test_base64),
         T(test_random_text),
         T(test_passwords),
@@ -502,6 +566,8 @@ int main(void)
         T(test_seal),
         T(test_email),
         T(test_failing_allocations),
+        T(test_full_arenas),
+        T(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

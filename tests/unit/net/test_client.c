@@ -508,6 +508,35 @@ static void test_allowed(void **state)
     client_run_with(serve_hello, body_allowed, &opts);
 }
 
+/* URLs of tenants: as the operator says. */
+static void body_tenant(struct run *r)
+{
+    struct http_result res;
+    struct error err = {0};
+    struct http_call call = {
+        .method = "GET", .url = r->url, .total_ms = 2000, .flags = HTTP_CALL_TENANT};
+    check(r, !http_fetch(r->arena, &call, &res, &err) && err.code == ERR_INVALID);
+    check(r, strstr(err.msg, "private") && atomic_load(&r->peer.accepted) == 0);
+    call.flags = 0;
+    check_ok(r, http_fetch(r->arena, &call, &res, &err), err);
+    call.flags = HTTP_CALL_TENANT; /* the kept connection is not lent to it */
+    check(r, !http_fetch(r->arena, &call, &res, &err));
+    http_client_end();
+    check_ok(r, http_client_init(NULL, &err), err);
+    check_ok(r, http_fetch(r->arena, &call, &res, &err), err);
+    http_client_end();
+    const struct http_client_opts some = {
+        .refuse_private = true, .allow_private = (const char *const[]){"127.0.0.0/8", NULL}};
+    check_ok(r, http_client_init(&some, &err), err);
+    check_ok(r, http_fetch(r->arena, &call, &res, &err), err);
+}
+
+static void test_tenant(void **state)
+{
+    const struct http_client_opts opts = {.refuse_private = true};
+    client_run_with(serve_hello, body_tenant, &opts);
+}
+
 /* ---- proxies --------------------------------------------------------------------------------- */
 
 static void body_proxy(struct run *r)
@@ -571,8 +600,8 @@ int main(void)
         cmocka_unit_test(test_resolving), cmocka_unit_test(test_tls_refused),
         cmocka_unit_test(test_reuse),     cmocka_unit_test(test_dead),
         cmocka_unit_test(test_redirect),  cmocka_unit_test(test_private),
-        cmocka_unit_test(test_rebind),    cmocka_unit_test(test_allowed),
-        cmocka_unit_test(test_proxy),
+        cmocka_unit_test(test_tenant),    cmocka_unit_test(test_rebind),
+        cmocka_unit_test(test_allowed),   cmocka_unit_test(test_proxy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

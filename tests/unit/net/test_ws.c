@@ -61,6 +61,27 @@ static void h_flood(struct http_request *r)
     ws_close(w);
 }
 
+/* One large frame is taken on top of what waits; nothing behind it, and none that is larger. */
+static void h_large(struct http_request *r)
+{
+    struct error err;
+    struct ws *w = ws_accept(r, &options, &err);
+    assert_non_null(w);
+    static char block[16000001];
+    assert_false(ws_send(w, WS_BINARY, str_n(block, sizeof(block)), &err));
+    assert_int_equal(err.code, ERR_CAPACITY);
+    for (int i = 0; i < 9; i++)
+        assert_true(ws_send(w, WS_BINARY, str_n(block, 100000), &err));
+    assert_true(ws_send(w, WS_BINARY, str_n(block, 16000000), &err));
+    assert_false(ws_send(w, WS_BINARY, str_n(block, 1), &err));
+    ended = err.code;
+    for (int i = 0; i < 1000 && ws_queued(w) > 0; i++)
+        if (!task_sleep_ms(10, &err))
+            break;
+    assert_true(ws_send(w, WS_BINARY, str_n(block, 16000000), &err));
+    ws_close(w);
+}
+
 static void h_deny(struct http_request *r)
 {
     http_answer(r, 401, "text/plain", S("no"));
@@ -69,6 +90,7 @@ static void h_deny(struct http_request *r)
 static const struct http_route routes[] = {
     {HTTP_M_GET, "/ws", .handler = h_echo},
     {HTTP_M_GET, "/flood", .handler = h_flood},
+    {HTTP_M_GET, "/large", .handler = h_large},
     {HTTP_M_GET, "/deny", .handler = h_deny},
     {.pattern = NULL},
 };
@@ -453,6 +475,24 @@ static void slow_peer(void)
 }
 SERVE(slow_peer, .queue_max = 1000000)
 
+static void a_large_frame(void)
+{
+    auto_buf got = BUF(17 << 20);
+    struct error err;
+    struct raw c = shake(UPGRADE("/large") "\r\n");
+    assert_true(task_sleep_ms(20, &err));
+    assert_int_equal(ended, ERR_CAPACITY);
+    for (int i = 0; i < 9; i++)
+        assert_true(take_frame(&c, &got) == 0x82 && got.n == 100000);
+    for (int i = 0; i < 2; i++)
+        assert_true(take_frame(&c, &got) == 0x82 && got.n == 16000000);
+    expect_close(&c, 1000);
+    put_frame(&c, 0x88, S("\x03\xe8"));
+    assert_true(raw_at_end(&c));
+    raw_close(&c);
+}
+SERVE(a_large_frame, .queue_max = 1000000, .frame_max = 16000000)
+
 static void pings(void)
 {
     auto_buf got = BUF(1000);
@@ -668,21 +708,14 @@ int main(void)
     curl_global_init(CURL_GLOBAL_ALL);
     task_run(nothing, NULL); /* what stays open for good is opened here */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_handshake),
-        cmocka_unit_test(test_echo_lengths),
-        cmocka_unit_test(test_split_everywhere),
-        cmocka_unit_test(test_many_at_once),
-        cmocka_unit_test(test_violations),
-        cmocka_unit_test(test_exact_limit),
-        cmocka_unit_test(test_peer_vanishes),
-        cmocka_unit_test(test_shutdown_by_us),
-        cmocka_unit_test(test_server_stops),
-        cmocka_unit_test(test_slow_peer),
-        cmocka_unit_test(test_pings),
-        cmocka_unit_test(test_client),
-        cmocka_unit_test(test_client_subprotocol),
-        cmocka_unit_test(test_client_refused),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_handshake),        cmocka_unit_test(test_echo_lengths),
+        cmocka_unit_test(test_split_everywhere), cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_violations),       cmocka_unit_test(test_exact_limit),
+        cmocka_unit_test(test_peer_vanishes),    cmocka_unit_test(test_shutdown_by_us),
+        cmocka_unit_test(test_server_stops),     cmocka_unit_test(test_slow_peer),
+        cmocka_unit_test(test_a_large_frame),    cmocka_unit_test(test_pings),
+        cmocka_unit_test(test_client),           cmocka_unit_test(test_client_subprotocol),
+        cmocka_unit_test(test_client_refused),   cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

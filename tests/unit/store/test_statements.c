@@ -185,7 +185,8 @@ static bool do_talk(struct db_tx *tx, void *arg, struct error *err)
 {
     const struct talk *t = arg;
     return session_save(tx, t->scope, t->session, t->conversation, err) &&
-           session_append_turn(tx, t->scope, "c1", t->turn, 2, err);
+           session_append_turn(tx, t->scope, "c1", t->turn, err) &&
+           session_cut_turns(tx, t->scope, "c1", 2, err);
 }
 
 static int sessions(void *arg)

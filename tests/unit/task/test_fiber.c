@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fenv.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -467,11 +468,35 @@ static void __attribute__((noinline)) use_stack(int depth)
     CHECK(block[17] == (char)depth);
 }
 
+#if defined(PARLEY_UCONTEXT)
+enum { TRIMS = 0 }; /* that switch does not tell where a stack ends */
+#else
+enum { TRIMS = 1 };
+#endif
+
+static bool in_memory(void *page)
+{
+    unsigned char is = 0;
+    CHECK(mincore(page, 1, &is) == 0);
+    return is & 1;
+}
+
+/* Writes the stack down to 40 KiB below `mine`; a page of that which is not in use any more. */
+static void *deep_page(const char *mine)
+{
+    use_stack(9);
+    uintptr_t below = (uintptr_t)mine - 30000;
+    void *page = (void *)(below - below % (uintptr_t)sysconf(_SC_PAGESIZE));
+    CHECK(!TRIMS || in_memory(page));
+    return page;
+}
+
 static void deep_then_wait(void *arg)
 {
+    void **page = arg;
     char mine[256];
     memset(mine, 0x5a, sizeof(mine));
-    use_stack(9);
+    *page = deep_page(mine);
     wait_for_ever(NULL);
     for (size_t i = 0; i < sizeof(mine); i++) {
         CHECK(mine[i] == 0x5a);
@@ -479,33 +504,22 @@ static void deep_then_wait(void *arg)
     use_stack(9);
 }
 
-static long resident_kib(void)
-{
-    long size, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-    CHECK(f && fscanf(f, "%ld %ld", &size, &resident) == 2);
-    fclose(f);
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
-#if defined(PARLEY_UCONTEXT)
-enum { TRIMS = 0 }; /* that switch does not tell where a stack ends */
-#else
-enum { TRIMS = 1 };
-#endif
-
 FIBER_TEST(test_long_parked_fibers_give_back_their_stacks)
 {
     enum { N = 500 };
+    static void *pages[N];
     struct task_group *g = group("g");
     for (int i = 0; i < N; i++) {
-        start(g, "deep", deep_then_wait, NULL);
+        start(g, "deep", deep_then_wait, &pages[i]);
     }
     settle();
-    long full = resident_kib();
-    for (int i = 0; TRIMS && full - resident_kib() < N * 30; i++) { /* of 40 KiB each */
-        CHECK(i < 100);
-        sleep_ms(100);
+    for (int i = 0, tries = 0; TRIMS && i < N;) {
+        if (pages[i] && !in_memory(pages[i])) {
+            i++;
+        } else {
+            CHECK(++tries < 100);
+            sleep_ms(100);
+        }
     }
     task_group_free(g);
 }
@@ -514,8 +528,9 @@ static void deep_then_trim(void *arg)
 {
     char mine[256];
     memset(mine, 0x5a, sizeof(mine));
-    use_stack(9);
+    void *page = deep_page(mine);
     task_trim();
+    CHECK(!TRIMS || !in_memory(page));
     for (size_t i = 0; i < sizeof(mine); i++) {
         CHECK(mine[i] == 0x5a);
     }
@@ -527,12 +542,10 @@ FIBER_TEST(test_trim)
 {
     enum { N = 500 };
     struct task_group *g = group("g");
-    long before = resident_kib();
     for (int i = 0; i < N; i++) {
         start(g, "deep", deep_then_trim, NULL);
     }
     settle();
-    CHECK(!TRIMS || resident_kib() - before < N * 16); /* of 40 KiB each */
     task_group_free(g);
 }
 
