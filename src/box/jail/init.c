@@ -56,6 +56,7 @@ static bool network(const struct jail_zygote *z, const struct jail_tree *t, int 
                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         ok = (bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 64) == 0) ||
              jail_why(why, "the way out");
+        fcntl(fd, F_SETFL, O_NONBLOCK);
         *listener = fd;
         return ok;
     }
