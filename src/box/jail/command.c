@@ -123,7 +123,7 @@ pid_t jail_command_start(struct jail_command *c)
 }
 
 const struct jail_probe_limits jail_probe_limits = {
-    .memory = 32 << 20, .store_bytes = 2 << 20, .store_inodes = 512, .pids = 12};
+    .memory = 16 << 20, .store_bytes = 1 << 20, .store_inodes = 512, .pids = 12};
 
 pid_t jail_probe_start(struct jail_command *c)
 {

@@ -197,7 +197,7 @@ static void processor(void)
     dprintf(1, "processor=1\n");
     while (read(0, &c, 1) < 0 && errno == EINTR)
         continue;
-    int64_t end = used_us() + 5000;
+    int64_t end = used_us() + 2500;
     while (used_us() < end)
         continue;
 }
