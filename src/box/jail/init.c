@@ -97,6 +97,7 @@ static void make(const struct jail_zygote *z, struct jail_tree *t, int sock, int
     if (sethostname("box", 3) < 0 || !jail_tree_enter(t) || !jail_limits(t->start, why) ||
         !jail_become(t->privileged, t->uid, t->proc, why))
         fail(sock, why);
+    jail_command_data = z->hello.memory ? 0 : t->start->memory;
     /* Changing the user has taken this back. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     close(t->proc);

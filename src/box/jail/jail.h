@@ -211,6 +211,9 @@ struct jail_command {
     int fds[4]; /* streams and script; -1: none */
     int failed; /* errno of what went wrong before execve */
 };
+/* RLIMIT_DATA of each command, 0: none. Where there is no control group for memory each process at
+ * least is bounded; nothing is claimed for it. */
+extern int64_t jail_command_data;
 /* Starts it; -1 with `failed`. */
 pid_t jail_command_start(struct jail_command *c);
 /* Starts it below a guardian, which says itself by `sock` whether it started and how it ended. */
