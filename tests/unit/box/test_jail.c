@@ -266,13 +266,13 @@ static void quota(struct lab *lab)
 /* ---- mounts ---------------------------------------------------------------------------------- */
 static void mounts(struct lab *lab)
 {
-    char path[200];
+    char path[200], demo[200];
     struct stat st;
-    snprintf(path, sizeof path, "%s/extra", lab->dir);
-    assert_int_equal(mkdir(path, 0700), 0);
-    int extra = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snprintf(demo, sizeof demo, "%s/extra", lab->dir);
+    assert_int_equal(mkdir(demo, 0700), 0);
+    int extra = open(demo, O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct box_mount rw = {lab->shared_fd, lab->shared, "/data", BOX_MOUNT_RW};
-    struct box_mount ro[] = {{extra, path, "/data/.skills/demo", BOX_MOUNT_RO}};
+    struct box_mount ro[] = {{extra, demo, "/data/.skills/demo", BOX_MOUNT_RO}};
     struct box_session_spec spec = lab_spec(lab);
     spec.mount_path = lab->workdir = "/data";
     spec.primary = &rw;

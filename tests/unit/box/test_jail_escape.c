@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -35,6 +36,7 @@ static void open_outside(struct outside *o, struct lab *lab)
     assert_int_equal(chmod(lab->dir, 0755), 0);
     o->victim = fork();
     if (o->victim == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;)
             pause();
     }
