@@ -166,7 +166,7 @@ static const char *const scripts[] = {
     "cat {S} /proc/*/root{S} /proc/self/root/../..{S}",
     "ln -s / r; cat r{S}; ln -s {S} l; cat l; ln {S} h; cat h",
     "for f in /proc/[0-9]*/fd/*; do cat $f/..{S}; done",
-    "cat /etc/shadow && echo ESCAPED; ls /root && echo ESCAPED",
+    "cat /etc/shadow && echo ESCAPED; ls -A /root | grep . && echo ESCAPED",
     "cat /proc/*/environ | tr '\\0' '\\n' | grep -i TOKEN && echo ESCAPED",
     "ls /sys/fs && echo ESCAPED; ls /lost+found /boot /home/*/ && echo ESCAPED",
     "(exec 9<>/dev/tcp/127.0.0.1/22) && echo ESCAPED",
