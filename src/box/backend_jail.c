@@ -17,7 +17,8 @@ enum {
     SPAWN_MS = 30000,          /* until a managed process runs */
     END_MS = 10000,            /* until what was killed has gone */
     ARG_MAX_BYTES = 128 << 10, /* the kernel's bound of one argument, with its NUL */
-    TEXTS_MAX = JAIL_PAYLOAD_MAX
+    TEXTS_MAX = JAIL_PAYLOAD_MAX,
+    HOSTS_MAX = 256
 };
 
 /* ---- texts of a command ---------------------------------------------------------------------- */
@@ -441,11 +442,43 @@ static void *jail_open(const struct box_backend_env *env, struct error *err)
     return self;
 }
 
+static void drop_hosts(struct jail_self *self)
+{
+    for (size_t i = 0; i < self->host_count; i++)
+        mem_free(self->hosts[i]);
+    mem_free(self->hosts);
+    self->hosts = NULL;
+    self->host_count = 0;
+}
+
 static void jail_close(void *backend)
 {
     struct jail_self *self = backend;
     jail_zygote_end(self);
+    drop_hosts(self);
     mem_free(self);
+}
+
+/* Names that sessions with network may reach: exact, or "*.example.org". */
+static bool take_hosts(struct jail_self *self, const json_t *list, struct error *err)
+{
+    size_t n = json_array_size(list);
+    if (list && (!json_is_array(list) || n > HOSTS_MAX))
+        return err_set(err, ERR_INVALID, "box.jail.hosts must be a list of at most %d names",
+                       HOSTS_MAX);
+    for (size_t i = 0; i < n; i++)
+        if (!json_is_string(json_array_get(list, i)) || !json_sv(json_array_get(list, i)).n)
+            return err_set(err, ERR_INVALID, "box.jail.hosts must hold names");
+    drop_hosts(self);
+    self->hosts = n ? mem_alloc(n * sizeof *self->hosts) : NULL;
+    for (size_t i = 0; i < n && self->hosts; i++) {
+        struct str name = json_sv(json_array_get(list, i));
+        self->hosts[i] = mem_strndup(name.p, name.n);
+        self->host_count += self->hosts[i] != NULL;
+        if (!self->hosts[i])
+            break;
+    }
+    return self->host_count == n || err_set(err, ERR_NOMEM, "out of memory for a configuration");
 }
 
 static bool jail_configure(void *backend, const json_t *section, struct error *err)
@@ -462,6 +495,8 @@ static bool jail_configure(void *backend, const json_t *section, struct error *e
         return err_set(err, ERR_INVALID, "box.jail.store_mb must be 0 to %d", 1 << 20);
     if (files < 0 || files > 1 << 26)
         return err_set(err, ERR_INVALID, "box.jail.store_files must be 0 to %d", 1 << 26);
+    if (!take_hosts(self, json_object_get(section, "hosts"), err))
+        return false;
     snprintf(self->image_root, sizeof self->image_root, "%s", root);
     self->store_mb = store;
     self->store_files = files;

@@ -134,6 +134,11 @@ bool policy_refuses(const struct sockaddr *address)
     return refused(p);
 }
 
+bool net_refuses(const struct sockaddr *address)
+{
+    return policy_refuses(address);
+}
+
 bool policy_refuses_text(const char *text)
 {
     uint8_t p[16];

@@ -300,6 +300,10 @@ struct http_client_opts {
     size_t keep_idle;                 /* default 256 */
 };
 bool http_client_init(const struct http_client_opts *opts, struct error *err) warn_unused;
+struct sockaddr;
+/* The judgement of HTTP_CALL_NO_PRIVATE on an address: private, local or special, and not on the
+ * allow-list. From any thread. */
+bool net_refuses(const struct sockaddr *address);
 void http_client_end(void); /* closes everything; all calls must have ended */
 size_t http_client_running(void);
 

@@ -26,6 +26,8 @@ static json_t *read_message(struct str text)
 {
     struct error err;
     json_t *j = net_json_parse(text, true, &err);
+    if (!j && err.code == ERR_CAPACITY) /* no worker is free: better late here than lost */
+        j = json_parse_words(text, &err);
     if (j || err.code != ERR_INVALID)
         return j;
     auto_buf mended = BUF(2 * (size_t)RPC_MESSAGE_MAX);

@@ -41,7 +41,7 @@ static size_t lines(struct str in, size_t step)
 static void preview(struct str in, size_t step)
 {
     struct preview v = {0};
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 9; i++) {
         for (size_t at = 0; at < in.n; at += step) {
             struct arena *a = arena_new(1 << 16);
             preview_add(&v, utf8_clean(a, str_sub(in, at, step)));

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+int64_t jail_command_data;
+
 /* ---- the child ------------------------------------------------------------------------------- */
 /* mkdir -p and cd, as the user inside and with the file system that it sees. */
 static bool enter_dir(const char *path)
@@ -91,8 +93,9 @@ static int child(void *arg)
     sigemptyset(&none);
     setsid();
     if (streams(c)) {
-        if (c->run->data_bytes > 0) {
-            rlim_t n = (rlim_t)c->run->data_bytes;
+        int64_t data = c->run->data_bytes > 0 ? c->run->data_bytes : jail_command_data;
+        if (data > 0) {
+            rlim_t n = (rlim_t)data;
             setrlimit(RLIMIT_DATA, &(struct rlimit){n, n});
         }
         if (!enter_dir(c->cwd)) {
@@ -123,7 +126,7 @@ pid_t jail_command_start(struct jail_command *c)
 }
 
 const struct jail_probe_limits jail_probe_limits = {
-    .memory = 32 << 20, .store_bytes = 2 << 20, .store_inodes = 512, .pids = 12};
+    .memory = 16 << 20, .store_bytes = 1 << 20, .store_inodes = 512, .pids = 12};
 
 pid_t jail_probe_start(struct jail_command *c)
 {

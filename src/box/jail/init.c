@@ -56,6 +56,7 @@ static bool network(const struct jail_zygote *z, const struct jail_tree *t, int 
                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         ok = (bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 64) == 0) ||
              jail_why(why, "the way out");
+        fcntl(fd, F_SETFL, O_NONBLOCK);
         *listener = fd;
         return ok;
     }
@@ -96,6 +97,7 @@ static void make(const struct jail_zygote *z, struct jail_tree *t, int sock, int
     if (sethostname("box", 3) < 0 || !jail_tree_enter(t) || !jail_limits(t->start, why) ||
         !jail_become(t->privileged, t->uid, t->proc, why))
         fail(sock, why);
+    jail_command_data = z->hello.memory ? 0 : t->start->memory;
     /* Changing the user has taken this back. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     close(t->proc);

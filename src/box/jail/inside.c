@@ -51,7 +51,7 @@ static void mounts(const char *host_path)
     say("wrote", wrote);
     say("ro_mount", make_file("ro/mark") == EROFS);
     struct stat st;
-    say("hidden", stat(host_path, &st) < 0 && errno == ENOENT && stat("/root/.", &st) < 0 &&
+    say("hidden", stat(host_path, &st) < 0 && errno == ENOENT && stat("/etc/shadow", &st) < 0 &&
                       open("/proc/1/root", O_RDONLY) < 0);
     say("ro_root", read_only("/mark") && read_only("/usr/mark") && read_only("/etc/mark"));
 }
@@ -197,7 +197,7 @@ static void processor(void)
     dprintf(1, "processor=1\n");
     while (read(0, &c, 1) < 0 && errno == EINTR)
         continue;
-    int64_t end = used_us() + 5000;
+    int64_t end = used_us() + 2500;
     while (used_us() < end)
         continue;
 }

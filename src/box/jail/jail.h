@@ -32,6 +32,7 @@ enum {
         0x7f000000, /* first host id for users of sessions; one for each live session */
     JAIL_SLOTS = 8192,
     JAIL_PROXY_PORT = 3128, /* where the way out listens inside */
+    BOX_DIR_MAX = 4096,
     JAIL_RUNNING_MAX = 2048 /* commands of a session at one time */
 };
 
@@ -148,6 +149,11 @@ bool jail_tree_clone(struct jail_tree *t);
 bool jail_tree_enter(struct jail_tree *t);
 /* The part of a tree with host directories (mounts.c). */
 bool jail_mounts_attach(struct jail_tree *t);
+/* Before the root is made read-only. */
+bool jail_mounts_prepare(struct jail_tree *t);
+/* Where the new tree lies before it becomes the root: any directory of the host that is not needed any
+ * more. */
+#define JAIL_TREE_AT "/proc"
 /* Makes the directory `path` (absolute, normalised) below root, never through a link, as the
  * session's user. O_PATH descriptor or -1. */
 int jail_make_dir(const struct jail_tree *t, const char *path);
@@ -198,7 +204,6 @@ noreturn void jail_init(const struct jail_zygote *z, struct jail_tree *t, int so
 /* The filter made by the zygote. */
 const struct sock_fprog *jail_filter(void);
 /* A command, between the request and execve (command.c). */
-enum { BOX_DIR_MAX = 4096 };
 struct jail_command {
     const struct jail_run *run;
     const char *cwd;
@@ -206,6 +211,9 @@ struct jail_command {
     int fds[4]; /* streams and script; -1: none */
     int failed; /* errno of what went wrong before execve */
 };
+/* RLIMIT_DATA of each command, 0: none. Where there is no control group for memory each process at
+ * least is bounded; nothing is claimed for it. */
+extern int64_t jail_command_data;
 /* Starts it; -1 with `failed`. */
 pid_t jail_command_start(struct jail_command *c);
 /* Starts it below a guardian, which says itself by `sock` whether it started and how it ended. */

@@ -230,6 +230,8 @@ void jail_session_stop(struct jail_session *s)
         log_error("box", "jail: processes of %s do not end", s->id);
     task_group_free(s->group);
     s->group = NULL;
+    mem_free(s->egress);
+    s->egress = NULL;
     s->gone = true;
     task_cond_notify_all(&s->news);
     close(s->sock);
@@ -334,7 +336,8 @@ struct jail_session *jail_session_start(struct jail_self *self, struct jail_star
         all[i + 1] = fds[i];
     bool ok = order(s, start, texts, all, count + 1, err);
     close(steal_fd(&theirs)); /* the end of the other side must be seen */
-    ok = ok && task_spawn(s->group, "jail session", read_session, s, err) && await_ready(s, err);
+    ok = ok && task_spawn(s->group, "jail session", read_session, s, err) && await_ready(s, err) &&
+         (s->listener < 0 || jail_egress_start(s, err));
     if (!ok) {
         jail_session_stop(s);
         return NULL;

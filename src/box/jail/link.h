@@ -19,6 +19,8 @@ struct jail_self {
     uint64_t counter;
     char image_root[BOX_PATH_MAX + 1]; /* "": images are not served */
     int64_t store_mb, store_files;     /* 0: by the memory of the session */
+    char **hosts;                      /* that the way out may reach; owned */
+    size_t host_count;                 /* 0: all */
 };
 
 struct jail_session {
@@ -37,6 +39,7 @@ struct jail_session {
     int64_t quota_bytes;
     bool over_quota; /* and was ended for it */
     int listener;    /* of the way out, -1: none */
+    struct egress *egress;
     char why[JAIL_TEXT_MAX];
 };
 
@@ -81,6 +84,8 @@ bool jail_link_send(struct jail_session *s, const void *head, size_t n, struct s
 /* Ends the session when there is more than `bytes` in the directory. */
 bool jail_quota_watch(struct jail_session *s, int dir, int64_t bytes,
                       struct error *err) warn_unused;
+/* Serves the way out at s->listener. */
+bool jail_egress_start(struct jail_session *s, struct error *err) warn_unused;
 /* Everything that a session has, tried in one (probe.c). */
 void jail_probe_session(struct jail_self *self, const char *workspace, struct box_probe *out);
 /* A file in memory with the text, at its beginning. */

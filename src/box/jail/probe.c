@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PROBE_MS = 5000, TEXT_MAX = 8192 };
+enum { PROBE_MS = 10000 /* usually a third of a second */, TEXT_MAX = 8192 };
 
 /* ---- a place --------------------------------------------------------------------------------- */
 struct place {
@@ -202,16 +202,17 @@ static void judge(const struct jail_self *self, const struct jail_session *s, co
 
 static void name_gaps(const struct jail_self *self, const struct buf *text, struct box_probe *out)
 {
-    auto_buf why = BUF(sizeof out->reason - 1);
+    auto_buf why = BUF(2048); /* cut to what fits */
+    if (!said(text, "end"))
+        buf_z(&why, "the probe did not come to its end; ");
+    size_t before = why.n;
     for (int c = 0; c < BOX_CHECK_COUNT; c++)
         if (!out->enforced[c] && c != BOX_CHECK_CGROUP_V2) {
-            buf_z(&why, why.n ? ", " : "not enforced: ");
+            buf_z(&why, why.n > before ? ", " : "not enforced: ");
             buf_z(&why, box_check_name((enum box_check)c));
         }
     if (*self->groups.why)
         buf_fmt(&why, "%s%s", why.n ? "; " : "", self->groups.why);
-    if (!said(text, "end"))
-        buf_z(&why, "; the probe did not come to its end");
     snprintf(out->reason, sizeof out->reason, STR_FMT, STR_ARG(buf_view(&why)));
 }
 

@@ -413,6 +413,8 @@ static bool build(struct jail_tree *t)
     if (at < 0)
         return jail_why(t->why, "making the place of the workspace");
     close(at);
+    if (!jail_mounts_prepare(t))
+        return false;
     if (!set_attr(t->root, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, true))
         return jail_why(t->why, "read-only mounts");
     if (!bind_devices(t) || !attach_proc(t) || !open_store(t))
@@ -437,8 +439,7 @@ bool jail_tree_enter(struct jail_tree *t)
     t->root = new_tmpfs(t->start->store_bytes, t->start->store_inodes, 0755);
     if (t->root < 0)
         return jail_why(t->why, "tmpfs");
-    /* From any directory of the host it can become the root; this one is not needed any more. */
-    if (move_mount(t->root, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+    if (move_mount(t->root, "", AT_FDCWD, JAIL_TREE_AT, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return jail_why(t->why, "attaching the tree");
     return build(t) && become_root(t);
 }

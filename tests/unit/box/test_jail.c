@@ -266,13 +266,13 @@ static void quota(struct lab *lab)
 /* ---- mounts ---------------------------------------------------------------------------------- */
 static void mounts(struct lab *lab)
 {
-    char path[200];
+    char path[200], demo[200];
     struct stat st;
-    snprintf(path, sizeof path, "%s/extra", lab->dir);
-    assert_int_equal(mkdir(path, 0700), 0);
-    int extra = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snprintf(demo, sizeof demo, "%s/extra", lab->dir);
+    assert_int_equal(mkdir(demo, 0700), 0);
+    int extra = open(demo, O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct box_mount rw = {lab->shared_fd, lab->shared, "/data", BOX_MOUNT_RW};
-    struct box_mount ro[] = {{extra, path, "/data/.skills/demo", BOX_MOUNT_RO}};
+    struct box_mount ro[] = {{extra, demo, "/data/.skills/demo", BOX_MOUNT_RO}};
     struct box_session_spec spec = lab_spec(lab);
     spec.mount_path = lab->workdir = "/data";
     spec.primary = &rw;
@@ -289,6 +289,17 @@ static void mounts(struct lab *lab)
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_uid, getuid()); /* of the owner of the directory */
     lab->b->stop_session(s);
+    /* In a read-only workspace nothing is made, and the mount is there all the same. */
+    rw.mode = BOX_MOUNT_RO;
+    ro[0].mount_path = "/data/.new/demo";
+    s = lab_start(lab, &spec);
+    r = lab_exec(lab, s,
+                 "ls -d /data/.new/demo && cat /data/d/f; echo x > /data/y; echo x > /data/.new/y");
+    assert_string_equal(r.out, "/data/.new/demo\ninside");
+    lab->b->stop_session(s);
+    snprintf(path, sizeof path, "%s/.new", lab->shared);
+    assert_int_not_equal(stat(path, &st), 0);
+    rw.mode = BOX_MOUNT_RW;
     /* The place of an extra mount is never made through a link. */
     snprintf(path, sizeof path, "%s/target", lab->dir);
     assert_int_equal(mkdir(path, 0777), 0);

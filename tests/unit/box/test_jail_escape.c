@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -35,6 +36,7 @@ static void open_outside(struct outside *o, struct lab *lab)
     assert_int_equal(chmod(lab->dir, 0755), 0);
     o->victim = fork();
     if (o->victim == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;)
             pause();
     }
@@ -164,7 +166,7 @@ static const char *const scripts[] = {
     "cat {S} /proc/*/root{S} /proc/self/root/../..{S}",
     "ln -s / r; cat r{S}; ln -s {S} l; cat l; ln {S} h; cat h",
     "for f in /proc/[0-9]*/fd/*; do cat $f/..{S}; done",
-    "cat /etc/shadow && echo ESCAPED; ls /root && echo ESCAPED",
+    "cat /etc/shadow && echo ESCAPED; ls -A /root | grep . && echo ESCAPED",
     "cat /proc/*/environ | tr '\\0' '\\n' | grep -i TOKEN && echo ESCAPED",
     "ls /sys/fs && echo ESCAPED; ls /lost+found /boot /home/*/ && echo ESCAPED",
     "(exec 9<>/dev/tcp/127.0.0.1/22) && echo ESCAPED",

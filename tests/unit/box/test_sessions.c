@@ -319,6 +319,52 @@ FIBER_TEST(test_status)
     rig_close(&l);
 }
 
+/* What is kept of output: its beginning, and its end when it was clipped. */
+static void test_capture(void **state)
+{
+    static const size_t steps[] = {1, 7, 4096, BOX_TAIL_MAX - 1, BOX_TAIL_MAX, 3 * BOX_TAIL_MAX};
+    enum { HEAD = 1000, ALL = 5 * BOX_TAIL_MAX };
+    char *text = mem_alloc(ALL);
+    for (size_t i = 0; i < ALL; i++)
+        text[i] = (char)('a' + i % 23);
+    for (size_t s = 0; s < array_len(steps); s++) {
+        struct box_exec_result r = {0};
+        for (size_t at = 0; at < ALL; at += steps[s])
+            assert_true(box_capture_add(&r.out, HEAD, text + at,
+                                        ALL - at < steps[s] ? ALL - at : steps[s]));
+        assert_true(r.out.head.n == HEAD && memcmp(r.out.head.p, text, HEAD) == 0);
+        assert_int_equal(r.out.discarded, ALL - HEAD);
+        assert_true(r.out.tail.n >= BOX_TAIL_MAX && r.out.tail.n <= 2 * BOX_TAIL_MAX);
+        assert_memory_equal(r.out.tail.p + r.out.tail.n - BOX_TAIL_MAX, text + ALL - BOX_TAIL_MAX,
+                            BOX_TAIL_MAX);
+        box_exec_result_free(&r);
+    }
+    mem_free(text);
+}
+
+/* §13.3 #13: exact bytes, where they are asked for. */
+FIBER_TEST(test_exact_output)
+{
+    struct error err;
+    rig_open(&l, "host", NULL);
+    json_t *got = rig_call(
+        &l, "box_exec",
+        json_pack("{s:s,s:s,s:b}", "session_id", "s", "cmd", "printf '  a\\n\\377\\n'", "exact", 1),
+        &err);
+    MUST(got);
+    CHECK(strcmp(json_z(got, "stdout"), "a\n\xef\xbf\xbd") == 0);
+    CHECK(strcmp(json_z(got, "stdout_base64"), "ICBhCv8K") == 0);
+    json_decref(got);
+    got = rig_call(&l, "box_exec",
+                   spec("s", "head -c 1200000 /dev/zero | tr '\\0' x; echo; echo the end"), &err);
+    MUST(got);
+    CHECK(strstr(json_z(got, "stdout"), "... [raw output clipped at 1048576 bytes, "));
+    CHECK(str_ends(json_s(got, "stdout_tail"), S("x\nthe end\n")));
+    CHECK(!json_object_get(got, "stdout_base64") && !json_object_get(got, "stderr_tail"));
+    json_decref(got);
+    rig_close(&l);
+}
+
 int main(void)
 {
     base_init();
@@ -338,6 +384,8 @@ int main(void)
                                        cmocka_unit_test(test_extra_mounts_make_it_anew),
                                        cmocka_unit_test(test_lossy_ids_never_meet),
                                        cmocka_unit_test(test_shutdown),
-                                       cmocka_unit_test(test_status)};
+                                       cmocka_unit_test(test_status),
+                                       cmocka_unit_test(test_capture),
+                                       cmocka_unit_test(test_exact_output)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

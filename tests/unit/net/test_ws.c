@@ -390,6 +390,27 @@ static void exact_limit(void)
 }
 SERVE(exact_limit, .message_max = 1024)
 
+/* Frames of one message are counted, empty ones too; control frames between them are not. */
+static void fragments_limit(void)
+{
+    struct raw c = shake(UPGRADE("/ws") "\r\n");
+    for (int round = 0; round < 2; round++) {
+        put_frame(&c, 0x01, S("a"));
+        put_frame(&c, 0x00, S(""));
+        put_frame(&c, 0x8a, S("pong"));
+        put_frame(&c, 0x80, S("b"));
+        expect_frame(&c, 0x81, S("ab"));
+    }
+    put_frame(&c, 0x01, S("a"));
+    for (int i = 0; i < 3; i++)
+        put_frame(&c, 0x00, S(""));
+    auto_buf got = BUF(1 << 10);
+    assert_int_equal(take_frame(&c, &got), 0x88);
+    assert_int_equal((unsigned char)got.p[0] << 8 | (unsigned char)got.p[1], 1009);
+    raw_close(&c);
+}
+SERVE(fragments_limit, .fragments_max = 3)
+
 static void peer_vanishes(void)
 {
     struct error err;
@@ -708,14 +729,15 @@ int main(void)
     curl_global_init(CURL_GLOBAL_ALL);
     task_run(nothing, NULL); /* what stays open for good is opened here */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_handshake),        cmocka_unit_test(test_echo_lengths),
-        cmocka_unit_test(test_split_everywhere), cmocka_unit_test(test_many_at_once),
-        cmocka_unit_test(test_violations),       cmocka_unit_test(test_exact_limit),
-        cmocka_unit_test(test_peer_vanishes),    cmocka_unit_test(test_shutdown_by_us),
-        cmocka_unit_test(test_server_stops),     cmocka_unit_test(test_slow_peer),
-        cmocka_unit_test(test_a_large_frame),    cmocka_unit_test(test_pings),
-        cmocka_unit_test(test_client),           cmocka_unit_test(test_client_subprotocol),
-        cmocka_unit_test(test_client_refused),   cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_handshake),          cmocka_unit_test(test_echo_lengths),
+        cmocka_unit_test(test_split_everywhere),   cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_violations),         cmocka_unit_test(test_exact_limit),
+        cmocka_unit_test(test_peer_vanishes),      cmocka_unit_test(test_shutdown_by_us),
+        cmocka_unit_test(test_server_stops),       cmocka_unit_test(test_slow_peer),
+        cmocka_unit_test(test_a_large_frame),      cmocka_unit_test(test_pings),
+        cmocka_unit_test(test_fragments_limit),    cmocka_unit_test(test_client),
+        cmocka_unit_test(test_client_subprotocol), cmocka_unit_test(test_client_refused),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
