@@ -279,7 +279,7 @@ bool room_write(struct webchat *w, struct room *r, const json_t *messages, struc
     struct write *x = write_new(w, r, messages);
     if (!x)
         return err_set(err, ERR_NOMEM, "out of memory");
-    bool ok = db_write(w->platform->opts.store->db, scope_db(&x->scope), do_write, x, err);
+    bool ok = db_write_again(w->platform->opts.store->db, scope_db(&x->scope), do_write, x, err);
     write_free(x);
     return ok;
 }
