@@ -18,7 +18,8 @@ struct turn {
     const char *levels[CANDIDATES_MAX]; /* reasoning overrides, borrowed from the config */
     size_t count, chosen;               /* chosen: who answered first */
     bool remove_think;
-    int64_t sequence, chunks;
+    int64_t sequence;
+    int64_t events, answers; /* of providers so far: pieces of text, ends of streams */
 };
 /* answer.c: one reply of a model, handed out as it comes; *message is the whole of it, a new reference. */
 bool answer_first(struct turn *t, json_t **message,

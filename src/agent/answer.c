@@ -1,13 +1,14 @@
 /* One reply of a model: asked for, handed out as it comes, kept whole. providers.md §18.8 to §18.10. */
 #include "agent/agent_private.h"
 
-enum { SMALL_ANSWER = 32 << 10, PACE_US = 50000 };
+enum { PART_EVENTS = 8, SMALL_ANSWER = 32 << 10, PACE_US = 50000 };
 
 static bool limits(const struct turn *t, size_t chars, struct error *err)
 {
     if ((int64_t)chars > t->run->max_chars)
         return err_set(err, ERR_TOO_LARGE, "Provider response exceeds the configured limit");
-    if (t->chunks > t->run->max_chunks)
+    /* A part of an answer stands for eight pieces, however they came together; its end is one more. */
+    if (t->events / PART_EVENTS + t->answers > t->run->max_chunks)
         return err_set(err, ERR_TOO_LARGE, "Provider stream exceeds the configured event limit");
     return true;
 }
@@ -123,7 +124,8 @@ static bool stream_one(struct turn *t, size_t i, bool *used, struct llm_usage *u
         if (!ok)
             break;
         *used = true;
-        t->chunks++;
+        t->events += d.events;
+        t->answers += d.done;
         chars += utf8_count(d.text);
         ok = limits(t, chars, err);
         if (ok && d.done)

@@ -91,8 +91,9 @@ struct llm_delta {
         text; /* visible text of this delta, think handling applied, valid UTF-8; may be empty; until the next call */
     json_t *
         tool_calls; /* array of fragments {index,id,type,function{name,arguments}} or NULL; borrowed */
-    bool finish;    /* a finish_reason came with it (more may follow: usage, held-back text) */
-    bool done;      /* the stream has ended; text may still hold the rest */
+    unsigned events; /* of the provider with text that were put together in it */
+    bool finish;     /* a finish_reason came with it (more may follow: usage, held-back text) */
+    bool done;       /* the stream has ended; text may still hold the rest */
 };
 struct llm_stream;
 struct llm_stream *llm_open(struct model *m, const struct llm_request *req, struct error *err);

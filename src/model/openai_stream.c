@@ -594,6 +594,7 @@ bool openai_next(struct llm_stream *s, struct llm_delta *d, struct error *err)
     if ((s->marked_end || ended) && !s->done && !end(s, err))
         return false;
     d->text = s->out.n > 0 ? buf_view(&s->out) : S("");
+    d->events = s->merged;
     d->tool_calls = s->fragments;
     d->finish = s->finish_now;
     d->done = s->done;

@@ -112,7 +112,7 @@ bool llm_next(struct llm_stream *s, struct llm_delta *d, struct error *err)
     if (s->message)
         piece =
             s->at == 0 && json_s(s->message, "content").n ? json_z(s->message, "content") : NULL;
-    *d = (struct llm_delta){.text = str_c(piece), .done = piece == NULL};
+    *d = (struct llm_delta){.text = str_c(piece), .events = piece ? 8 : 0, .done = piece == NULL};
     if (piece) {
         s->at++;
         buf_z(&s->all, piece);
