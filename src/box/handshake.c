@@ -77,7 +77,7 @@ struct place *handshake_relay(struct runtime *rt, const struct http_request *r, 
     struct str workspace = str_trim(http_header_get(r, "X-LangBot-Workspace-Id"));
     if (!peer_ok(rt, r) || !rt->trusted ||
         !str_eqz(http_header_get(r, "X-LangBot-Instance-Id"), rt->trusted) || workspace.n == 0 ||
-        utf8_count(workspace) > WORKSPACE_MAX ||
+        utf8_count(workspace) > WORKSPACE_MAX || memchr(workspace.p, '\0', workspace.n) ||
         !canonical_generation(http_header_get(r, "X-LangBot-Placement-Generation"), generation))
         return NULL;
     struct place *p = place_of(rt, str_z(r->arena, workspace), false, &ignored);
