@@ -310,8 +310,8 @@ FIBER_TEST(test_malformed)
         "{\"seq_id\":9,\"action\":5,\"data\":{}}\n",
         "{\"seq_id\":9,\"action\":\"echo\",\"data\":{},\"context\":5}\n",
         "{\"seq_id\":9,\"action\":\"echo\",\"data\":{},\"context\":{\"instance_uuid\":\"i\"}}\n",
-        "{\"seq_id\":9,\"action\":\"echo\",\"data\":{},\"context\":{\"instance_uuid\":\"i\","
-        "\"workspace_uuid\":\"w\",\"role\":\"x\"}}\n"};
+        ("{\"seq_id\":9,\"action\":\"echo\",\"data\":{},\"context\":{\"instance_uuid\":\"i\","
+         "\"workspace_uuid\":\"w\",\"role\":\"x\"}}\n")};
     for (size_t i = 0; i < array_len(refused); i++) {
         json_t *got = raw(refused[i], 1);
         CHECK(json_i_or(only(got), "code", 0) == 1 && json_i_or(only(got), "seq_id", 0) == 9);
