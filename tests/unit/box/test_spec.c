@@ -222,8 +222,8 @@ FIBER_TEST(test_s5_refused_paths)
                                         "/dev",
                                         "/dev/shm",
                                         "/root",
-                                        "/root/"
-                                        "x",
+                                        ("/root/"
+                                         "x"),
                                         "/boot",
                                         "/run",
                                         "/var/run",
