@@ -8,6 +8,8 @@ JOBS=${JOBS:-$(nproc)}
 TOOLS=${PARLEY_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/parley-tools}
 # Groups of the conformance suite that are built and asked for. Longest first, so that none is left alone at the end.
 DUE=(accounts delivery pipelines embed http_bot bots isolation models monitoring websocket_chat system apikeys)
+# Likewise, of groups that use no database.
+ALONE=(box)
 
 say() { printf '== %s\n' "$*"; }
 

@@ -26,7 +26,7 @@ counted() {
 program=$PWD/$dir/parley
 counted unit timeout 900 meson test -C "$dir" --print-errorlogs --num-processes "$JOBS"
 counted sqlite env PARLEY="$program" timeout --signal=INT --kill-after=60 1500 \
-    python3 scripts/run_groups.py sqlite "$out/results" 2 "${DUE[@]}"
+    python3 scripts/run_groups.py sqlite "$out/results" 2 "${ALONE[@]}" "${DUE[@]}"
 counted e2e env PARLEY="$program serve" timeout --signal=INT --kill-after=60 900 "$CONFORMANCE_VENV/bin/python" \
     -m pytest -p no:cacheprovider -c tests/e2e/pytest.ini --rootdir tests/e2e tests/e2e
 

@@ -96,12 +96,12 @@ do_e2e() {
 }
 
 # Two groups at a time: they mostly wait.
-conformance() { # DATABASE
-    limited 1500 python3 scripts/run_groups.py "$1" "$results" 2 "${DUE[@]}"
+conformance() { # DATABASE GROUP...
+    limited 1500 python3 scripts/run_groups.py "$1" "$results" 2 "${@:2}"
 }
 
-do_sqlite() { conformance sqlite; }
-do_postgresql() { conformance postgresql; }
+do_sqlite() { conformance sqlite "${ALONE[@]}" "${DUE[@]}"; }
+do_postgresql() { conformance postgresql "${DUE[@]}"; }
 
 do_coverage() {
     limited 3000 scripts/coverage.sh --counts "$results/coverage.counts" | tee "$results/coverage.log"
