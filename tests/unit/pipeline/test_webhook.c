@@ -13,13 +13,12 @@ static const char *answers[8]; /* by path "/0" … "/7"; NULL: no HTTP at all */
 
 static void serve(struct fake_peer *p, int conn, int index)
 {
-    static char request[65536];
     if (!peer_read(p, conn))
         return;
     int now = atomic_fetch_add(&open_now, 1) + 1;
     if (now > atomic_load(&most_open))
         atomic_store(&most_open, now);
-    memcpy(request, p->last, sizeof request);
+    const char *request = peer_request();
     int which = request[6] >= '0' && request[6] <= '7' ? request[6] - '0' : 0;
     if (atomic_load(&slow_ms))
         peer_wait_closed(conn, atomic_load(&slow_ms));

@@ -98,13 +98,20 @@ static ssize_t take(struct fake_peer *p, int conn, void *into, size_t n)
     return recv(conn, into, n, 0);
 }
 
+static _Thread_local char request[sizeof(((struct fake_peer *)NULL)->last)];
+
+const char *peer_request(void)
+{
+    return request;
+}
+
 bool peer_read(struct fake_peer *p, int conn)
 {
-    char buf[sizeof(p->last)];
+    char *const buf = request;
     size_t n = 0;
     char *end = NULL;
     while (!end) {
-        ssize_t got = take(p, conn, buf + n, sizeof(buf) - 1 - n);
+        ssize_t got = take(p, conn, buf + n, sizeof(request) - 1 - n);
         if (got <= 0)
             return false;
         n += (size_t)got;
@@ -116,7 +123,7 @@ bool peer_read(struct fake_peer *p, int conn)
     size_t have = n - (size_t)(end + 4 - buf);
     while (have < body) {
         char sink[16384];
-        size_t room = sizeof(buf) - 1 - n;
+        size_t room = sizeof(request) - 1 - n;
         char *into = room > 0 ? buf + n : sink;
         ssize_t got = take(p, conn, into, room > 0 ? room : sizeof(sink));
         if (got <= 0)

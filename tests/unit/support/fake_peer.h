@@ -26,6 +26,8 @@ const char *fake_peer_url(const struct fake_peer *p, const char *path, char *out
 
 /* Reads one request with its body into p->last. False: the client closed. */
 bool peer_read(struct fake_peer *p, int conn);
+/* The last request that this connection's thread has read: `last` is everybody's. */
+const char *peer_request(void);
 bool peer_send(int conn, const char *text);
 bool peer_send_n(int conn, const void *bytes, size_t n);
 /* "HTTP/1.1 200 OK" with Content-Length. */
