@@ -240,9 +240,9 @@ static bool goes_on(struct reader *r, char closing, bool *ok)
     skip_space(r);
     char c = r->p < r->end ? *r->p++ : '\0';
     if (c == ',') {
-        r->values++;
         skip_space(r);
-        return true;
+        *ok = ++r->values <= JSON_VALUES_MAX; /* before more of it is built */
+        return *ok;
     }
     *ok = c == closing;
     return false;
@@ -263,7 +263,7 @@ static bool read_member(struct reader *r, json_t *object, int depth)
 
 static json_t *read_group(struct reader *r, char closing, int depth)
 {
-    if (depth > JSON_DEPTH_MAX) {
+    if (depth > JSON_DEPTH_MAX || r->groups == JSON_GROUPS_MAX) {
         return NULL;
     }
     r->p++;
@@ -309,7 +309,7 @@ json_t *json_read(struct str text, bool allow_nul)
     struct reader r = {.p = text.p, .end = text.p + text.n, .allow_nul = allow_nul};
     json_t *j = read_value(&r, 0);
     skip_space(&r);
-    if (j && r.p == r.end && r.groups <= JSON_GROUPS_MAX && r.values <= JSON_VALUES_MAX) {
+    if (j && r.p == r.end) {
         return j;
     }
     json_decref(j);
