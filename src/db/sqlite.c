@@ -154,6 +154,8 @@ static void hub_put(struct hub *h, struct list *jobs)
 
 static void job_run(struct db *db, struct sq_conn *c, struct sq_job *j, bool write)
 {
+    j->ok = false; /* it may have run before */
+    j->touched = 0;
     if (!j->fn) {
         j->ok = true;
         return;
@@ -193,6 +195,7 @@ static void move_all(struct list *from, struct list *to)
 /* One job of several in a commit: a failed one takes back its own changes only. */
 static void job_run_nested(struct db *db, struct sq_conn *c, struct sq_job *j)
 {
+    j->ok = false; /* it may have run before, without a savepoint */
     if (!sq_savepoint(c, j->err)) {
         return;
     }
@@ -200,10 +203,12 @@ static void job_run_nested(struct db *db, struct sq_conn *c, struct sq_job *j)
     if (!sq_in_tx(c)) {
         return; /* SQLite has rolled back everything (disk full, I/O error): batch_run sees it too */
     }
+    if (j->ok && sq_release(c, j->err)) {
+        return;
+    }
+    j->ok = false; /* so nothing of it may stay */
     struct error cleanup;
-    if (j->ok) {
-        j->ok = sq_release(c, j->err);
-    } else if (!sq_rollback_to(c, &cleanup) || !sq_release(c, &cleanup)) {
+    if (!sq_rollback_to(c, &cleanup) || !sq_release(c, &cleanup)) {
         log_error("db", "%s", cleanup.msg);
         sq_rollback(c);
     }
