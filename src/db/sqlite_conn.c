@@ -177,13 +177,26 @@ static bool sync_file(const char *path, int flags, struct error *err)
                : err_sys(err, errno, "cannot write the database to the disk");
 }
 
+/* By SQLite's own descriptor: closing another one would end all locks that this process has on the file. */
+static bool sync_main(struct sq_conn *c, struct error *err)
+{
+    sqlite3_file *file = NULL;
+    int rc = sqlite3_file_control(c->h, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (rc == SQLITE_OK && file && file->pMethods) {
+        rc = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
+    }
+    return rc == SQLITE_OK ||
+           err_set(err, ERR_INTERNAL, "cannot write the database to the disk: %s",
+                   sqlite3_errstr(rc));
+}
+
 bool sq_conn_settle(struct sq_conn *c, const char *path, struct error *err)
 {
     char name[4096 + 8];
     const char *slash = strrchr(path, '/');
     snprintf(name, sizeof(name), "%s-wal", path);
     if (!set(c, "PRAGMA synchronous=FULL", err) || !sync_file(name, O_RDWR, err) ||
-        !sync_file(path, O_RDWR, err)) {
+        !sync_main(c, err)) {
         return false;
     }
     snprintf(name, sizeof(name), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
