@@ -86,9 +86,12 @@ void *mem_lib_alloc(size_t size)
     if (!POOLED) {
         return malloc(size ? size : 1);
     }
+    if (size > PTRDIFF_MAX) { /* what follows adds to it */
+        return NULL;
+    }
     size_t c = size ? (size + STEP - 1) / STEP : 1;
     if (c >= CLASSES) {
-        return size > PTRDIFF_MAX ? NULL : give(malloc(sizeof(struct head) + size), 0, size);
+        return give(malloc(sizeof(struct head) + size), 0, size);
     }
     struct head *h = kept[c].first;
     if (h) {
