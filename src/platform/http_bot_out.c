@@ -112,7 +112,7 @@ static void close_stale(struct hb_session *s, int64_t now)
     list_each(it, &s->turns)
     {
         struct hb_turn *t = container_of(it, struct hb_turn, node);
-        if (t->parts == 0 && now - t->at_us > TURN_IDLE_US)
+        if (t->parts == 0 && !t->final && now - t->at_us > TURN_IDLE_US)
             turn_close(t);
     }
 }
