@@ -344,6 +344,9 @@ void engine_free(struct engine *e)
         return;
     db_on_recovery(e->store->db, NULL, NULL);
     task_group_free(e->runs);
+    struct error err;
+    if (!record_flush(e, &err)) /* the last runs and their adapters have recorded too */
+        log_warn("engine", "monitoring records were left: %s", err.msg);
     schedule_free(e);
     records_free(e);
     sessions_free(e);

@@ -53,6 +53,7 @@ void pipes_free(struct engine *e);
 void pipe_coerce(json_t *config);
 
 /* ---- sessions (§5): a bounded cache of what the database keeps ------------------------------------------------------------- */
+enum { CUT_EVERY = 16 }; /* turns after which a session's old ones are removed */
 struct session {
     struct list lru;
     char *key; /* "<ws>|<bot>|<type>_<id>" */
@@ -61,7 +62,7 @@ struct session {
     json_t *row;          /* session row */
     json_t *conversation; /* conversation row or NULL */
     json_t *turns;        /* array of arrays of messages, oldest first */
-    unsigned appended;    /* turns written since it was loaded */
+    unsigned appended;    /* turns written since old ones were last cut */
     int64_t saved_us;     /* time_mono_us() of the last write of row and conversation */
     bool fresh;           /* row or conversation not in the database yet, or changed */
     bool renew;     /* bot or pipeline was edited: the next turn begins a conversation of its own */

@@ -60,6 +60,8 @@ static struct session *session_make(struct engine *e, const struct query *q, str
         json_t *c = json_object_get(got, "conversation");
         s->conversation = json_is_object(c) ? json_incref(c) : NULL;
         s->turns = json_incref(json_object_get(got, "turns"));
+        s->appended =
+            CUT_EVERY - 1; /* what was not cut before it was dropped is cut with the next turn */
     } else {
         s->row = json_pack("{s:s,s:s,s:s,s:s,s:n,s:o,s:o}", "bot_uuid", q->bot_uuid,
                            "launcher_type", launcher_name(q->event.launcher), "launcher_id",

@@ -2,7 +2,7 @@
  * commit repeats the turn; a crash after it repeats only the delivery, with the same content. design.md §1.2, pipeline.md §7.10. */
 #include "pipeline/engine.h"
 
-enum { SAVE_EVERY_US = 60000000, CUT_EVERY = 16, KEPT_RESULT = 200000 };
+enum { SAVE_EVERY_US = 60000000, KEPT_RESULT = 200000 };
 
 struct commit {
     struct scope scope;
