@@ -115,6 +115,7 @@ static void read_stream(void *arg)
         if (!box_capture_add(s->capture, s->drain->max, block, (size_t)n)) {
             s->drain->starved = true; /* go on reading: the command must not hang */
         }
+        task_yield(); /* a flood must not keep the loop from others */
     }
     s->drain->starved = s->drain->starved || !block;
     s->drain->open--;

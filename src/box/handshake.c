@@ -62,13 +62,18 @@ void control_opened(struct runtime *rt)
     rt->controls++;
 }
 
-void control_closed(struct runtime *rt)
+void control_refused(struct runtime *rt)
 {
-    rt->controls--;
     if (rt->controls > 0 || rt->trusted_fixed || rt->sessions + rt->creating + rt->closing > 0)
         return;
     mem_free(rt->trusted);
     rt->trusted = NULL;
+}
+
+void control_closed(struct runtime *rt)
+{
+    rt->controls--;
+    control_refused(rt);
 }
 
 struct place *handshake_relay(struct runtime *rt, const struct http_request *r, int64_t *generation)

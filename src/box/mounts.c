@@ -23,6 +23,13 @@ bool path_blocked(const char *canonical)
     return false;
 }
 
+/* Not by way of /proc/<pid>/root and the like: where such a link leads is shown as seen from there, in another mount namespace. */
+static int open_dir(const char *path, uint64_t resolve)
+{
+    struct open_how how = {.flags = OPEN_DIR, .resolve = RESOLVE_NO_MAGICLINKS | resolve};
+    return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+}
+
 static bool canonical_of(int fd, char out[BOX_PATH_MAX + 1])
 {
     char link[64];
@@ -81,7 +88,7 @@ static int open_deepest(const char *path, struct str *rest)
     size_t n = strlen(path);
     while (n > 0) {
         snprintf(part, sizeof(part), "%.*s", (int)n, path);
-        int fd = open(part, OPEN_DIR);
+        int fd = open_dir(part, 0);
         if (fd >= 0) {
             *rest = str_c(path + n);
             return fd;
@@ -92,7 +99,7 @@ static int open_deepest(const char *path, struct str *rest)
             ;
     }
     *rest = str_c(path);
-    return open("/", OPEN_DIR);
+    return open_dir("/", 0);
 }
 
 /* Below a root that does not exist either, its own parents are not judged: the operator named it. */
@@ -145,7 +152,7 @@ static void judge(struct opening *o)
 static void open_slowly(void *arg)
 {
     struct opening *o = arg;
-    o->fd = open(o->path, OPEN_DIR);
+    o->fd = open_dir(o->path, 0);
     if (o->fd < 0 && errno == ENOENT && o->create)
         o->fd = create_below(o);
     else if (o->fd < 0)
@@ -157,14 +164,13 @@ int mount_open(const struct conf *c, const char *path, bool create, const char *
                char canonical[BOX_PATH_MAX + 1], struct error *err)
 {
     struct opening o = {c, path, field, create, canonical, err, -1};
-    struct open_how how = {.flags = OPEN_DIR, .resolve = RESOLVE_CACHED};
     canonical[0] = '\0';
     err->code = ERR_NONE;
     if (path[0] != '/') {
         spec_refuse(err, "%s is outside allowed_mount_roots: %s", field, c->roots_text);
         return -1;
     }
-    o.fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+    o.fd = open_dir(path, RESOLVE_CACHED);
     if (o.fd >= 0) {
         judge(&o);
     } else if (!task_in_fiber()) {

@@ -74,10 +74,12 @@ static void h_control(struct http_request *r)
         return;
     }
     struct ws *ws = ws_accept(r, &rpc_ws_opts, &err);
-    if (ws)
+    if (ws) {
         serve_control(r, ws);
-    else
+    } else {
+        control_refused(server.rt);
         http_answer(r, 426, "text/plain", S("Upgrade required"));
+    }
 }
 
 static void h_relay(struct http_request *r)

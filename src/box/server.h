@@ -30,6 +30,7 @@ struct place *handshake_relay(struct runtime *rt, const struct http_request *r,
 void handshake_refuse(struct runtime *rt, struct http_request *r); /* 401, counted */
 void control_opened(struct runtime *rt);
 void control_closed(struct runtime *rt);
+void control_refused(struct runtime *rt); /* passed the handshake, but was not opened */
 bool canonical_generation(struct str text, int64_t *out);
 
 struct box_server_opts {

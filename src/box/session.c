@@ -201,6 +201,13 @@ static void enlist(struct runtime *rt, struct session *s)
     box_session_touch(rt, s);
 }
 
+/* A grant may end while a call waits for its turn or for its session to start (§5.1). */
+static bool still_admitted(const struct act *act, struct error *err)
+{
+    return !act->rt->conf->policy.required ||
+           admission_check(act->rt, act->place, act->generation, err);
+}
+
 /* The slot's lock is held. Takes over the new session, or sends it away when it came too late. */
 static struct session *create(struct act *act, struct slot *slot, const struct spec *spec,
                               struct error *err)
@@ -217,7 +224,7 @@ static struct session *create(struct act *act, struct slot *slot, const struct s
     if (!s)
         return NULL;
     enlist(rt, s);
-    if (rt->shutting || !place_current(act, err)) {
+    if (rt->shutting || !place_current(act, err) || !still_admitted(act, err)) {
         if (rt->shutting)
             err_tag(err, ERR_UNAVAILABLE, 0, "BoxRuntimeUnavailableError",
                     "Box runtime is shutting down");
@@ -263,6 +270,8 @@ static struct session *under_lock(struct act *act, struct slot *slot, const stru
                     "Box runtime is shutting down");
             return NULL;
         }
+        if (!still_admitted(act, err))
+            return NULL;
         bool again = false;
         if (slot->closing) {
             if (!wait_closing(rt, slot->closing, err))

@@ -295,6 +295,8 @@ static bool bind_devices(struct jail_tree *t)
     if (fsconfig(fs, FSCONFIG_SET_FLAG, "newinstance", NULL, 0) == 0 &&
         fsconfig(fs, FSCONFIG_SET_STRING, "ptmxmode", "0666", 0) == 0 &&
         fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0620", 0) == 0 &&
+        fsconfig(fs, FSCONFIG_SET_STRING, "max", "64", 0) ==
+            0 && /* the kernel's pool is one for all */
         fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
         pts = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     bool ok = pts >= 0 && attach(pts, t->root, "dev/pts");

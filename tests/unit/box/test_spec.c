@@ -263,6 +263,9 @@ FIBER_TEST(test_s5_refused_paths)
         snprintf(path, sizeof(path), below[i], l.root);
         mount_fails(path);
     }
+    /* An allowed directory, but by a link that leads anywhere, also into the mounts of others. */
+    snprintf(other, sizeof(other), "/proc/self/root%s/mounts", l.root);
+    mount_fails(other);
     CHECK(fake.started == 0);
     snprintf(other, sizeof(other), "%s/mounts/gone", l.root); /* nothing was made on the way */
     CHECK(access(other, F_OK) != 0);
