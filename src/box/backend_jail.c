@@ -438,7 +438,7 @@ static void *jail_open(const struct box_backend_env *env, struct error *err)
         return NULL;
     }
     self->env = env;
-    self->sock = -1;
+    self->sock = self->ids = -1;
     return self;
 }
 
@@ -456,6 +456,8 @@ static void jail_close(void *backend)
     struct jail_self *self = backend;
     jail_zygote_end(self);
     drop_hosts(self);
+    if (self->ids >= 0)
+        close(self->ids);
     mem_free(self);
 }
 

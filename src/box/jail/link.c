@@ -214,6 +214,34 @@ void jail_kill(struct jail_session *s)
         shutdown(s->sock, SHUT_RDWR);
 }
 
+/* Of a user id, among all runtimes of this machine: two sessions of one id would count each other's processes. The lock ends with
+ * this process. Where the file cannot be had (an ordinary user, whose sessions all have its own id) the ids are ours alone. */
+static bool lock_slot(struct jail_self *self, int slot, short type)
+{
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+    if (self->ids < 0)
+        self->ids =
+            open("/run/lock/parley-jail.ids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return self->ids < 0 || fcntl(self->ids, F_OFD_SETLK, &range) == 0 ||
+           (errno != EAGAIN && errno != EACCES);
+}
+
+static void give_slot(struct jail_self *self, int slot)
+{
+    self->used[slot / 8] &= (uint8_t) ~(1u << slot % 8);
+    lock_slot(self, slot, F_UNLCK);
+}
+
+static int take_slot(struct jail_self *self)
+{
+    for (int i = 0; i < JAIL_SLOTS; i++)
+        if (!(self->used[i / 8] & 1u << i % 8) && lock_slot(self, i, F_WRLCK)) {
+            self->used[i / 8] |= (uint8_t)(1u << i % 8);
+            return i;
+        }
+    return -1;
+}
+
 void jail_session_stop(struct jail_session *s)
 {
     struct task_hold hold;
@@ -243,18 +271,8 @@ void jail_session_stop(struct jail_session *s)
         close(s->quota_dir);
     s->sock = s->pidfd = s->listener = s->quota_dir = -1;
     if (s->slot >= 0 && ended)
-        s->self->used[s->slot / 8] &= (uint8_t) ~(1u << s->slot % 8);
+        give_slot(s->self, s->slot);
     jail_session_drop(s);
-}
-
-static int take_slot(struct jail_self *self)
-{
-    for (int i = 0; i < JAIL_SLOTS; i++)
-        if (!(self->used[i / 8] & 1u << i % 8)) {
-            self->used[i / 8] |= (uint8_t)(1u << i % 8);
-            return i;
-        }
-    return -1;
 }
 
 static struct jail_session *new_session(struct jail_self *self, int *theirs, struct error *err)
@@ -329,8 +347,14 @@ struct jail_session *jail_session_start(struct jail_self *self, struct jail_star
         return NULL;
     snprintf(s->id, sizeof s->id, "%s", id);
     s->slot = take_slot(self);
+    if (s->slot < 0) {
+        err_tag(err, ERR_CAPACITY, 0, "BoxCapacityExceededError",
+                "all %d user ids of this machine's sessions are in use", JAIL_SLOTS);
+        jail_session_stop(s);
+        return NULL;
+    }
     s->network = start->network;
-    start->uid = JAIL_SLOT_BASE + (uint32_t)(s->slot > 0 ? s->slot : 0);
+    start->uid = JAIL_SLOT_BASE + (uint32_t)s->slot;
     all[0] = theirs;
     for (int i = 0; i < count; i++)
         all[i + 1] = fds[i];

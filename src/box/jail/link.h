@@ -15,7 +15,8 @@ struct jail_self {
     struct jail_hello hello;
     struct jail_cgroups groups;
     struct task_mutex lock; /* one order at a time: the zygote may have to be started and greeted */
-    uint8_t used[JAIL_SLOTS / 8];
+    uint8_t used[JAIL_SLOTS / 8]; /* user ids of live sessions, as offsets from JAIL_SLOT_BASE */
+    int ids; /* a file with a lock on the byte of each, for other runtimes of the machine; -1: not open */
     uint64_t counter;
     char image_root[BOX_PATH_MAX + 1]; /* "": images are not served */
     int64_t store_mb, store_files;     /* 0: by the memory of the session */
