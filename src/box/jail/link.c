@@ -220,8 +220,7 @@ static bool lock_slot(struct jail_self *self, int slot, short type)
 {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
     if (self->ids < 0)
-        self->ids =
-            open("/run/lock/parley-jail.ids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        self->ids = open("/run/parley-jail.ids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     return self->ids < 0 || fcntl(self->ids, F_OFD_SETLK, &range) == 0 ||
            (errno != EAGAIN && errno != EACCES);
 }
