@@ -71,18 +71,6 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-/* When a process was started, in the kernel's ticks; 0: there is none. With the id it names a process for
- * good. */
-static unsigned long long start_time(long pid)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    const char *p = get(path, text, sizeof text) ? strrchr(text, ')') : NULL;
-    for (int field = 2; p && field < 22; field++)
-        p = strchr(p + 1, ' ');
-    return p ? strtoull(p + 1, NULL, 10) : 0;
-}
-
 /* ---- finding --------------------------------------------------------------------------------- */
 /* The directory of this process in the hierarchy of a controller (NULL: of version 2), from
  * /proc/self/cgroup: lines "7:cpu,cpuacct:/path". */
@@ -178,7 +166,7 @@ static bool delegate_v2(const char *dir)
 static bool make_base(struct jail_cgroups *g, int c, const char *own, const char *instance)
 {
     snprintf(g->base[c], sizeof g->base[c], "%.400s/" PREFIX "%.12s.%d.%llu", own, instance,
-             (int)getpid(), start_time(getpid()));
+             (int)getpid(), jail_start_time(getpid()));
     return mkdir(g->base[c], 0755) == 0 || errno == EEXIST;
 }
 
@@ -366,7 +354,8 @@ static bool is_orphan(const char *name)
 {
     const char *pid = strchr(name, '.');
     const char *start = pid ? strchr(pid + 1, '.') : NULL;
-    return start && start_time(strtol(pid + 1, NULL, 10)) != strtoull(start + 1, NULL, 10);
+    return start &&
+           jail_start_time((pid_t)strtol(pid + 1, NULL, 10)) != strtoull(start + 1, NULL, 10);
 }
 
 void jail_cgroups_sweep(void)

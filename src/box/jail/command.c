@@ -247,7 +247,7 @@ static bool is_zombie(pid_t pid)
     return !state || *state == 'Z' || *state == 'X';
 }
 
-static unsigned long long start_time(pid_t pid)
+unsigned long long jail_start_time(pid_t pid)
 {
     char text[512];
     const char *p = stat_field(pid, 22, text, sizeof text);
@@ -278,7 +278,7 @@ void jail_signal_tree(pid_t pid, int sig, bool self)
 void jail_kill_command(pid_t pid, bool (*kept)(pid_t pid))
 {
     static pid_t orphans[TREE_MAX];
-    unsigned long long since = start_time(pid);
+    unsigned long long since = jail_start_time(pid);
     jail_signal_tree(pid, SIGKILL, false);
     kill(-pid, SIGKILL);
     kill(pid, SIGKILL);
@@ -287,7 +287,7 @@ void jail_kill_command(pid_t pid, bool (*kept)(pid_t pid))
         size_t n = add_children(1, orphans, 0), living = 0;
         for (size_t i = 0; i < n; i++) {
             if (orphans[i] == pid || kept(orphans[i]) || is_zombie(orphans[i]) ||
-                start_time(orphans[i]) < since)
+                jail_start_time(orphans[i]) < since)
                 continue;
             living++;
             jail_signal_tree(orphans[i], SIGKILL, false);

@@ -234,6 +234,8 @@ size_t jail_read_numbers(int dir, pid_t *out, size_t max);
 /* Sends a signal to all that descends from `pid` (inside), and to it as well if `self`; repeats for
  * SIGKILL until nobody is left. */
 void jail_signal_tree(pid_t pid, int sig, bool self);
+/* When a process was started, in the kernel's ticks; 0: there is none. With the id it names a process for good. */
+unsigned long long jail_start_time(pid_t pid);
 /* In the init: kills a command without a guardian, its descendants, and children of the init that are
  * younger than it but for those that are `kept`. */
 void jail_kill_command(pid_t pid, bool (*kept)(pid_t pid));
